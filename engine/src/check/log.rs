@@ -7,7 +7,7 @@ use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit::open;
 use crate::format::{Opened, PageId, Superblock};
-use crate::scheme::log::recover::{Limits, Walk, holds};
+use crate::scheme::log::recover::{Limits, Scan, holds};
 use crate::tables::{Live, Unchained};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeSet;
@@ -46,15 +46,15 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     let Some(anchor) = superblock.anchor.clone().filter(|_| superblock.is_log_live()) else { return Ok(found) };
     let auth = superblock.authenticator();
     let mut block = BufferMut::zeroed(1);
-    let mut walk = Walk::new(anchor, Limits::of(superblock));
+    let mut scan = Scan::new(anchor, Limits::of(superblock));
     let mut live = Unchained::default();
-    while let Some((which, pbn)) = walk.ask() {
+    while let Some((which, pbn)) = scan.ask() {
         medium.read(superblock.geometry.block_at(pbn), block.bytes_mut()).map_err(|_| Finding::UnreadableBlock { pbn })?;
         found.bytes_read += count(block.bytes().len());
-        walk.arrived(which, pbn, open(&auth, pbn, block.block(0)), &mut |epoch, effect| live.push(epoch, effect));
+        scan.arrived(which, pbn, open(&auth, pbn, block.block(0)), &mut |epoch, effect| live.push(epoch, effect));
     }
-    let mut ended = walk.end();
-    if let Some(pbn) = ended.condensed_missing {
+    let mut ended = scan.end();
+    if let Some(pbn) = ended.missing_compacted {
         return Err(Finding::CondensedUnitMissing { pbn });
     }
     if let Some(sequence) = ended.missing {
@@ -63,11 +63,11 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     if let Some(sequence) = ended.outside {
         return Err(Finding::LogUnitOutOfRange { sequence });
     }
-    if let Some(pbn) = ended.twice() {
+    if let Some(pbn) = ended.block_used_twice() {
         return Err(Finding::LogPlaceTwice { pbn });
     }
     let mut wrong: BTreeSet<Pbn> = BTreeSet::new();
-    for (pbn, name) in ended.doubtful() {
+    for (pbn, name) in ended.unverified() {
         medium.read(superblock.geometry.block_at(pbn), block.bytes_mut()).map_err(|_| Finding::UnreadableBlock { pbn })?;
         found.bytes_read += count(block.bytes().len());
         if !is(superblock, &name, &block) {

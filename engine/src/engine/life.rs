@@ -123,7 +123,7 @@ impl Engine {
         let Self { store, answers, scheme, recovery, .. } = self;
         match reached {
             Ok(Reached::Nothing) => {}
-            Ok(Reached::Spilled) => {
+            Ok(Reached::Overflowed) => {
                 let step = recovery.spilled(store, scheme, answers);
                 self.go_on_opening(step);
             }
@@ -237,7 +237,7 @@ impl Engine {
     pub(super) fn write_all_dirty(&mut self) {
         let Self { store, scheme, .. } = self;
         if store.tables.write_all_dirty(&mut store.io) {
-            scheme.vouch(store);
+            scheme.confirm(store);
         }
     }
 

@@ -28,7 +28,7 @@ impl Engine {
             }
             self.close_if_asked();
             self.serve_when_recalled();
-            self.scheme.feed(&mut self.store);
+            self.scheme.retry_starved(&mut self.store);
             self.commit_if_due();
             let store = &mut self.store;
             if !store.io.failed && store.io.stage.commits() {
@@ -42,7 +42,7 @@ impl Engine {
         if !store.tables.pages.shrink() || store.tables.pages.too_dirty() {
             let may_write = !store.io.failed && !store.io.stage.is_before_service();
             if may_write && store.tables.write_back_early(&mut store.io) {
-                scheme.vouch(store);
+                scheme.confirm(store);
             }
         }
         self.charge();
@@ -166,8 +166,8 @@ impl Engine {
             return;
         }
         if store.tables.open.is_empty() && store.tables.committing.is_none() {
-            // The blocks that the last epoch unlinked stay in use until it is confirmed, and no further epoch will confirm it.
-            scheme.vouch(store);
+            // What the last epoch unlinked counts until something vouches for it, and no other epoch does.
+            scheme.confirm(store);
         }
         store.space.give_back(&mut store.io, &mut store.tables);
     }
@@ -221,7 +221,7 @@ impl Engine {
     fn charge(&mut self) {
         let Self { store, scheme, recovery, .. } = self;
         let committing = store.tables.committing.as_ref().map_or(0, Epoch::records);
-        let records = committing + store.settle.records() + scheme.held_records();
+        let records = committing + store.settle.records() + scheme.unlinked_records();
         let dirty = store.open_bytes() + count(records) * RECORD_COST_BYTES;
         let live = recovery.bytes() + store.tables.committed.as_ref().map_or(0, |committed| committed.records.bytes());
         // Requests brought the held content. Charged as records it would hold back writes, and no write would cause a seal.

@@ -115,7 +115,7 @@ impl Recovery {
     /// When the log is damaged.
     pub fn spilled(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> Step {
         if let (Scheme::Log(log), Some(opening)) = (std::mem::take(scheme), &mut self.opening) {
-            opening.end_spill(store, *log);
+            opening.end_overflow(store, *log);
         }
         self.read_log(store, scheme, answers)
     }

@@ -1,9 +1,9 @@
-//! What makes epochs durable: one commit scheme, chosen when the volume opens.
+//! The commit scheme, which makes epochs durable. It is chosen when the volume opens.
 //!
-//! 1. One epoch commits at a time; while it does, the next one fills.
-//! 2. A scheme is asked for this and no more: where the content of a new block goes, now or when its epoch is sealed; whether there is room
-//!    for a further record; that an epoch is sealed, that an operation of its own has ended; what is still owed before the volume closes;
-//!    how far it is.
+//! 1. One epoch commits at a time; meanwhile the next one fills.
+//! 2. A scheme decides when the content of a new block is written, now or when its epoch is sealed, and whether there is room for a further
+//!    record. It learns that an epoch is sealed, and that an operation of its own has ended. It reports how far it is, and what has to
+//!    happen before the volume closes.
 //! 3. Only a scheme, the opening and the closing of the volume, and an update of the superblock ask for flushes.
 
 pub(crate) mod log;
@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 pub(crate) enum Scheme {
     /// Content and increments, links, decrements; with the commit that is under way.
     Ordered(Option<ordered::Commit>),
-    /// The carried log, in its mode, and while a live one is emptied.
+    /// The carried log, in its mode, and while a live log is emptied.
     Log(Box<Log>),
 }
 
@@ -41,7 +41,8 @@ impl Default for Scheme {
 }
 
 impl Scheme {
-    /// Makes sure of room for so many further records of the open epoch, before they are admitted: sealed, they always find it.
+    /// Reserves room for this many further records of the open epoch, before they are admitted: so they always find it when they are
+    /// sealed.
     pub fn admit_records(&mut self, store: &mut Store, records: usize) -> Result<(), Blocked> {
         match self {
             Self::Ordered(_) => Ok(()),
@@ -49,7 +50,7 @@ impl Scheme {
         }
     }
 
-    /// Further records of the open epoch that find room.
+    /// The number of further records of the open epoch for which there is room.
     pub fn room_for_records(&self, store: &Store) -> usize {
         match self {
             Self::Ordered(_) => usize::MAX,
@@ -65,7 +66,7 @@ impl Scheme {
         }
     }
 
-    /// Holds back the content of a block that is born in the open epoch, or not. What is to be kept of it.
+    /// Holds back the content of a new block of the open epoch, if it may. Returns the content to be kept.
     pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, kind: Kind, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
         match self {
             Self::Ordered(_) => None,
@@ -81,44 +82,44 @@ impl Scheme {
         }
     }
 
-    /// A held block was compressed, if it could be.
+    /// Takes the compressed content of a held block; `None`: it does not compress.
     pub fn compressed(&mut self, store: &mut Store, answers: &mut Answers, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
         if let Self::Log(log) = self {
             log.compressed(store, answers, io, pbn, data);
         }
     }
 
-    /// A block was born in the open epoch, which may have become a large one by that.
+    /// Notes that the open epoch has another new block, which may have made it a large one.
     pub fn epoch_has_grown(&mut self, store: &mut Store, answers: &mut Answers) {
         if let Self::Log(log) = self {
-            log.let_large_epoch_go(store, answers);
+            log.release_large_epoch(store, answers);
         }
     }
 
-    /// Packs what the open epoch holds back, if there is enough of it.
+    /// Packs the held blocks of the open epoch, if there are enough of them.
     pub fn pack_if_large(&mut self, store: &mut Store, answers: &mut Answers) {
         if let Self::Log(log) = self {
             log.pack_if_large(store, answers, store.tables.open.number);
         }
     }
 
-    /// A pack is to be born in the open epoch that was not made in it. Whether it may be.
+    /// Prepares the open epoch for a pack that was made in another one. Returns whether it takes the pack.
     pub fn takes_foreign_pack(&mut self, store: &mut Store, answers: &mut Answers) -> bool {
         match self {
             Self::Ordered(_) => false,
             Self::Log(log) => {
-                log.let_epoch_of_packs_go(store, answers);
+                log.release_epoch_of_packs(store, answers);
                 true
             }
         }
     }
 
-    /// Whether the open epoch had better not be sealed yet, for what is being made for it.
+    /// Whether the seal of the open epoch should wait for packs that are being made.
     fn waits_before_seal(&self, store: &Store) -> bool {
         matches!(self, Self::Log(log) if log.waits_for_packs(store))
     }
 
-    /// The open epoch is about to be sealed.
+    /// Prepares the open epoch for its seal.
     fn before_seal(&mut self, store: &mut Store, answers: &mut Answers) {
         if let Self::Log(log) = self {
             log.pack_before_seal(store, answers);
@@ -133,7 +134,7 @@ impl Scheme {
         }
     }
 
-    /// The most map pages on which one epoch of so many points may unmap ranges.
+    /// The most map pages on which an epoch with this many points may unmap ranges.
     fn clear_pages_max(&self, store: &Store, points: usize) -> u64 {
         match self {
             Self::Ordered(_) => u64::MAX,
@@ -141,7 +142,7 @@ impl Scheme {
         }
     }
 
-    /// The sealed epoch begins to commit; it touches these map pages.
+    /// Begins to commit the sealed epoch, which touches these map pages.
     fn begin_commit(&mut self, store: &mut Store, epoch: &mut Epoch, map: VecDeque<u64>) {
         match self {
             Self::Ordered(commit) => *commit = Some(ordered::Commit::new(store, epoch, map)),
@@ -149,10 +150,10 @@ impl Scheme {
         }
     }
 
-    /// Goes on with the commit as far as it gets.
+    /// Continues the commit.
     ///
     /// # Errors
-    /// What has failed.
+    /// The operation that failed.
     pub fn go_on(&mut self, store: &mut Store, answers: &mut Answers) -> Progress {
         match self {
             Self::Ordered(Some(commit)) => commit.go_on(store, &answers.journal),
@@ -161,10 +162,10 @@ impl Scheme {
         }
     }
 
-    /// A flush of the commit has ended well.
+    /// Continues after a flush of the commit.
     ///
     /// # Errors
-    /// What has failed.
+    /// The operation that failed.
     pub fn commit_flushed(&mut self, store: &mut Store, answers: &mut Answers) -> Progress {
         match self {
             Self::Ordered(Some(commit)) => commit.flushed(store, &answers.journal),
@@ -173,7 +174,7 @@ impl Scheme {
         }
     }
 
-    /// A write of content has ended.
+    /// Notes that a write of content has ended.
     pub fn content_arrived(&mut self, io: IoId) {
         match self {
             Self::Ordered(commit) => commit.iter_mut().for_each(|commit| commit.content_arrived(io)),
@@ -181,21 +182,21 @@ impl Scheme {
         }
     }
 
-    /// Units at neighbouring places are on the device, if `is_good`, and with them these carriers.
+    /// Continues after a write of units at neighbouring places, among them these carriers. `is_good`: they are on the device.
     pub fn units_written(&mut self, store: &mut Store, units: usize, carriers: Vec<Pbn>, is_good: bool) {
         if let Self::Log(log) = self {
             log.units_written(store, units, carriers, is_good);
         }
     }
 
-    /// Copies of records at neighbouring places are on the device.
+    /// Notes that copies of records at neighbouring places are on the device.
     pub fn copies_written(&mut self, store: &mut Store, units: usize) {
         if let Self::Log(log) = self {
             log.copies_written(store, units);
         }
     }
 
-    /// A page's write has completed.
+    /// Notes that a page was written.
     pub fn page_written(&mut self, store: &mut Store, id: PageId, stamp: u64) {
         match self {
             Self::Ordered(commit) => commit.iter_mut().for_each(|commit| commit.page_written(id, stamp)),
@@ -204,7 +205,7 @@ impl Scheme {
         store.commit_may_go_on();
     }
 
-    /// The epoch that commits is durable: whoever waited is answered, and what it allows waits for its pages.
+    /// Ends the commit of a durable epoch: answers the requests that wait for it, and passes on what may enter pages now.
     pub fn end_commit(&mut self, store: &mut Store, answers: &mut Answers) {
         let Some(mut epoch) = store.tables.committing.take() else { return };
         store.medium.superblock.last_epoch = epoch.number;
@@ -224,7 +225,7 @@ impl Scheme {
         store.io.schedule.push(Task::Settle);
     }
 
-    /// What the commit left on the medium, by which the store is known.
+    /// The trace of the commit on the medium, by which the store is known.
     fn trace(&self) -> Option<Trace> {
         match self {
             Self::Ordered(commit) => commit.as_ref().and_then(ordered::Commit::trace),
@@ -232,7 +233,7 @@ impl Scheme {
         }
     }
 
-    /// The step of the commit in one word: for reports.
+    /// The step of the commit in one word, for reports.
     pub fn phase(&self) -> Option<&'static str> {
         match self {
             Self::Ordered(commit) => commit.as_ref().map(ordered::Commit::phase),
@@ -240,70 +241,71 @@ impl Scheme {
         }
     }
 
-    /// Something has to be vouched for before pages can be written.
-    pub fn vouch(&mut self, store: &mut Store) {
+    /// Confirms committed epochs durably, so that pages can be written.
+    pub fn confirm(&mut self, store: &mut Store) {
         if let Self::Log(log) = self {
-            log.vouch(store);
+            log.confirm(store);
         }
     }
 
-    /// Goes on with what waits for a free block.
-    pub fn feed(&mut self, store: &mut Store) {
+    /// Retries what waits for a free block.
+    pub fn retry_starved(&mut self, store: &mut Store) {
         if let Self::Log(log) = self {
-            log.feed(store);
+            log.retry_starved(store);
         }
     }
 
-    /// Blocks that have lost a link which counts until a later commit, each as often.
+    /// Blocks that have lost a link which counts until a later commit, once for each link.
     pub fn unlinked(&self) -> impl Iterator<Item = Pbn> + '_ {
         let log = if let Self::Log(log) = self { Some(log) } else { None };
         log.into_iter().flat_map(|log| log.unlinked())
     }
 
-    /// Records that are kept until then, for the account of memory.
-    pub fn held_records(&self) -> usize {
-        if let Self::Log(log) = self { log.held_records() } else { 0 }
+    /// The number of these, for the account of memory.
+    pub fn unlinked_records(&self) -> usize {
+        if let Self::Log(log) = self { log.unlinked_records() } else { 0 }
     }
 
-    /// Blocks that the scheme keeps for itself.
+    /// The numbers of blocks that the scheme keeps for itself.
     pub fn blocks_kept(&self, store: &Store) -> Option<LogBlocks> {
         if let Self::Log(log) = self { Some(log.blocks_kept(&store.space)) } else { None }
     }
 
-    /// Whether pages are being brought up to date, so that what stands for them can be given up: a checkpoint is under way.
+    /// Whether a checkpoint is under way.
     pub fn has_checkpoint(&self) -> bool {
         matches!(self, Self::Log(log) if log.has_checkpoint())
     }
 
-    /// Goes on with a checkpoint.
+    /// Continues a checkpoint.
     ///
     /// # Errors
-    /// What has failed.
+    /// The operation that failed.
     pub fn go_on_with_checkpoint(&mut self, store: &mut Store) -> Step {
         if let Self::Log(log) = self { log.go_on_with_checkpoint(store) } else { Ok(Reached::Nothing) }
     }
 
-    /// A flush of a checkpoint has ended well.
+    /// Continues after a flush of a checkpoint.
     pub fn checkpoint_flushed(&mut self, store: &mut Store) -> Reached {
         if let Self::Log(log) = self { log.checkpoint_flushed(store) } else { Reached::Nothing }
     }
 
-    /// An update of the superblock is over: perhaps a checkpoint's, perhaps one that it waited for.
+    /// Continues after an update of the superblock: a checkpoint's own, or one that it waited for.
     pub fn superblock_written(&mut self, store: &mut Store) -> Reached {
         if let Self::Log(log) = self { log.superblock_written(store) } else { Reached::Nothing }
     }
 
-    /// Whether something has to come before writers hear that there is no space, and blocks may be free then: it is begun.
+    /// Begins what can free blocks before writers get ENOSPC. Returns whether it is under way.
     pub fn frees_blocks(&mut self, store: &mut Store) -> bool {
         if let Self::Log(log) = self { log.checkpoint_frees_blocks(store) } else { false }
     }
 
-    /// Whether something has to come before the volume closes: it is begun.
+    /// Begins what has to happen before the volume closes. Returns whether it is under way.
     pub fn owes(&mut self, store: &mut Store) -> bool {
         if let Self::Log(log) = self { log.checkpoint_empties_log(store) } else { false }
     }
 
-    /// A recount has ended: what it changed is to be made durable. Whether it was exact although commits went on, and all names are known.
+    /// Makes the result of a recount durable. Returns whether the recount was exact although commits continued, with all fingerprints
+    /// known.
     pub fn recounted(&mut self, store: &mut Store) -> bool {
         match self {
             Self::Ordered(_) => store.write_superblock(),
@@ -312,22 +314,22 @@ impl Scheme {
         matches!(self, Self::Log(_))
     }
 
-    /// The superblock is to be written again, for what else it says.
+    /// Writes the superblock again, for a change outside of the scheme.
     pub fn update_superblock(&mut self, store: &mut Store) {
         match self {
             Self::Ordered(_) => store.write_superblock(),
-            Self::Log(log) => log.vouch(store),
+            Self::Log(log) => log.confirm(store),
         }
     }
 
-    /// The volume serves from now on.
+    /// Begins to serve.
     pub fn serves(&mut self, store: &mut Store) {
         if let Self::Log(log) = self {
             log.checkpoint_if_due(store);
         }
     }
 
-    /// The superblock is about to say that the volume is closed.
+    /// Prepares the superblock for the close of the volume.
     pub fn close_superblock(&self, store: &mut Store) {
         if let Self::Log(log) = self {
             log.close_superblock(store);

@@ -1,8 +1,8 @@
-//! Sealing an epoch: when, and what belongs to it.
+//! Seals an epoch: decides when, and which records belong to it.
 //!
-//! 1. A flush, FUA or strong write, the timer, or shortage of memory seals; as late as those who wait allow.
-//! 2. While one epoch commits, the next fills; one commits at a time.
-//! 3. It may wait a little longer for further writes (`anticipate.rs`).
+//! 1. A flush, a FUA or strong write, the timer, or shortage of memory seals the epoch, as late as the waiting requests allow.
+//! 2. While one epoch commits, the next one fills; one commits at a time.
+//! 3. The seal may wait a little longer for further writes (`anticipate.rs`).
 
 use super::Scheme;
 use crate::answers::Answers;
@@ -15,16 +15,16 @@ use crate::tables::{Epoch, RECORD_COST_BYTES, Wanted};
 use crate::units::{Epoch as Number, Lbn};
 use std::collections::{BTreeSet, VecDeque};
 
-/// The most map pages that one commit unmaps ranges in, so that a huge discard is many commits and nobody waits for all of it: their links,
-/// up to 800 a page, are taken away in one step.
+/// The most map pages on which one commit unmaps ranges. So a huge discard is many commits and no request waits for all of it: their links,
+/// up to 800 a page, are removed in one step.
 const RANGE_PAGES_MAX: u64 = 64;
-/// The least, where memory is scarce.
+/// The least number of these pages, where memory is scarce.
 const RANGE_PAGES_MIN: u64 = 4;
-/// The most map pages looked at for that.
+/// The most map pages that are examined for that.
 const RANGE_PAGES_LOOKED_AT_MAX: u64 = 1 << 16;
 
 impl Scheme {
-    /// Whether it is time to seal the open epoch. `is_recounting`: a recount waits for removals.
+    /// Whether the open epoch is to be sealed now. `is_recounting`: a recount waits for removals.
     pub fn is_seal_due(&self, store: &mut Store, answers: &Answers, is_recounting: bool) -> bool {
         if store.tables.open.is_empty() {
             let removals = !store.tables.removals.unsent.is_empty() || !store.io.durability.removed.is_empty();
@@ -38,13 +38,13 @@ impl Scheme {
         let wanted = open.wanted.filter(|_| answers.anticipation.until.is_none_or(|until| now >= until));
         let closing = store.io.stage.is_closing() || store.io.stage == Stage::Recalling && answers.journal.recalled.is_empty();
         if !(timer || pressure || wanted.is_some() || closing) {
-            // Who wanted it was helped otherwise while it waited for packs: it fills on.
+            // The request that wanted the seal was satisfied another way while it waited for packs: the epoch continues to fill.
             if std::mem::take(&mut store.tables.open.is_due) {
                 store.io.schedule.push(Task::Admit);
             }
             return false;
         }
-        // Soon: its content would else go out as it is.
+        // Deferred, or its content is written uncompressed.
         store.tables.open.is_due = self.waits_before_seal(store);
         if store.tables.open.is_due {
             return false;
@@ -61,7 +61,7 @@ impl Scheme {
         true
     }
 
-    /// The open epoch begins to commit, and the next one opens.
+    /// Begins to commit the open epoch, and opens the next one.
     pub fn seal(&mut self, store: &mut Store, answers: &mut Answers) {
         self.before_seal(store, answers);
         answers.anticipation.sealed(store.io.now);
@@ -76,8 +76,8 @@ impl Scheme {
     }
 }
 
-/// The map pages that an epoch touches. Where its ranges touch too many, the rest of them goes over to the open epoch, and with it all
-/// who wait: points of the epoch stand over a range only on pages that are composed now.
+/// The map pages that an epoch touches. Where its ranges touch too many, the rest of the ranges moves to the open epoch, with all waiting
+/// requests: points of the epoch overlap a range only on pages that are composed now.
 fn map_pages_of(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, most: u64) -> VecDeque<u64> {
     let per_page = Region::Map.entries_per_page();
     let in_memory = store.memory.accountant.limit(Part::Dirty) / (per_page * RECORD_COST_BYTES);
@@ -110,7 +110,7 @@ fn map_pages_of(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, mos
     pages.into_iter().collect()
 }
 
-/// Moves what the epoch unmaps from `rest` on to the open epoch, but for the pages that are composed now, and with it what was promised.
+/// Moves the epoch's ranges from `rest` on to the open epoch, but for the pages that are composed now, and with them what was promised.
 fn put_off_ranges(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, rest: Lbn, pages: &BTreeSet<u64>, per_page: u64) {
     for (&first, &end) in &epoch.ranges {
         let mut from = first.max(rest);
@@ -128,7 +128,7 @@ fn put_off_ranges(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, r
             store.tables.open.add_range(from, end);
         }
     }
-    debug_assert!(!store.tables.open.is_empty(), "who waits goes over with what is put off");
+    debug_assert!(!store.tables.open.is_empty(), "the waiting requests move with the ranges that are put off");
     store.tables.open.opened = epoch.opened;
     store.tables.open.waiters = std::mem::take(&mut epoch.waiters);
     store.tables.open.wanted = epoch.wanted.filter(|_| !store.tables.open.waiters.is_empty());

@@ -1,4 +1,4 @@
-//! The commit of an epoch in the log: how far it is, and what it is about to say.
+//! The commit of an epoch in the log: its state, and the records to be written.
 
 use super::counting::Counting;
 use super::limits::{OLD_RUN_BYTES_MAX, SMALL_BLOCKS_MAX};
@@ -10,10 +10,10 @@ use crate::tables::Epoch as Records;
 use crate::units::{Lbn, Pbn};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Where a commit stands.
+/// The steps of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// What the epoch's LBNs meant before is gathered.
+    /// The old blocks of the epoch's LBNs are gathered.
     Gather,
     /// A large epoch waits for its content.
     Content,
@@ -22,46 +22,46 @@ pub(crate) enum Step {
     Flush,
 }
 
-/// An epoch on its way to the medium.
+/// An epoch that commits.
 pub(crate) struct Commit {
     pub step: Step,
     pub content: Content,
-    /// Map pages that were not looked at.
+    /// Map pages whose records are not gathered yet.
     pub map: MapPages,
     pub records: Vec<Record>,
-    /// Where the last run of new blocks ends.
+    /// The end of the last run of new blocks.
     pub extent_end: Option<(Lbn, Pbn)>,
-    /// Blocks born in it that no record names yet.
-    pub newborn: BTreeSet<Pbn>,
+    /// New blocks of the epoch that no record names yet.
+    pub pending: BTreeSet<Pbn>,
     /// Units with slots, and their authenticators.
     pub carriers: Vec<(Pbn, Fingerprint)>,
-    /// For the ledger (`sizes.rs`).
+    /// Counts for the ledger.
     pub counts: Counting,
     pub units_left: usize,
     /// The `flushed_upto` of its units.
     pub flushed_upto: u64,
-    /// Its units were sent: how many.
+    /// The number of its units; 0 before they are sent.
     pub sent: usize,
     pub is_large: bool,
 }
 
 impl Records {
-    /// Whether it is to go out as a large epoch, as far as it has come: nothing of it rides in units.
+    /// Whether the epoch, as far as it has come, is a large one: none of its blocks ride in units.
     pub fn is_large(&self) -> bool {
         self.births.len() > SMALL_BLOCKS_MAX || self.has_packs
     }
 }
 
 impl Commit {
-    pub fn new(newborn: BTreeSet<Pbn>, epoch: &Records, content: Content, map: VecDeque<u64>) -> Self {
+    pub fn new(pending: BTreeSet<Pbn>, epoch: &Records, content: Content, map: VecDeque<u64>) -> Self {
         Self {
             step: Step::Gather,
             content,
             map: MapPages::new(map),
             records: Vec::new(),
             extent_end: None,
-            is_large: newborn.len() > SMALL_BLOCKS_MAX || epoch.has_packs,
-            newborn,
+            is_large: pending.len() > SMALL_BLOCKS_MAX || epoch.has_packs,
+            pending,
             carriers: Vec::new(),
             counts: Counting::of(epoch),
             units_left: 0,
@@ -70,7 +70,7 @@ impl Commit {
         }
     }
 
-    /// Whether its units are on their way, or there.
+    /// Whether its units were sent.
     pub fn is_sent(&self) -> bool {
         self.sent > 0
     }
@@ -79,7 +79,7 @@ impl Commit {
         (self.sent, self.units_left, self.flushed_upto) = (units, units, flushed_upto);
     }
 
-    /// Bytes that its records take at the most, if these new blocks ride.
+    /// The most bytes that its records take, if these new blocks ride.
     pub fn record_bytes(&self, rides: impl Fn(Pbn) -> bool) -> usize {
         let bytes = |record: &Record| match record {
             Record::New { pbn, .. } if rides(*pbn) => LINK_BYTES_MAX,

@@ -1,4 +1,4 @@
-//! What is condensed, and the copies of a condensing under way.
+//! The compacted units, and the copies of a compaction under way.
 
 use crate::class::Class;
 use crate::format::unit::{UnitHeader, UnitKind, UnitWriter};
@@ -8,38 +8,38 @@ use crate::store::Store;
 use crate::units::{Epoch, Pbn};
 use std::collections::VecDeque;
 
-/// What is condensed, and where.
+/// The compacted units.
 #[derive(Default)]
 pub struct Segments {
-    /// The last unit before what was copied; 0 where nothing was.
+    /// The last unit before the copied ones; 0 where none were copied.
     pub since: u64,
-    /// Where the copies lie, in order.
+    /// The places of the copies, in order.
     pub places: Vec<Pbn>,
-    /// Places of the coming ones.
+    /// Places of coming copies.
     pub reserve: VecDeque<Pbn>,
-    /// So long a walk is to be condensed next: before, it would not have been worth it.
-    pub again: usize,
+    /// The length of the log at which the next compaction is tried: it would not pay before.
+    pub retry_at: usize,
 }
 
 impl Segments {
-    /// As an anchor has named them.
+    /// The segments that a log tail names.
     pub fn read(since: u64, places: Vec<Pbn>) -> Self {
         Self { since, places, ..Self::default() }
     }
 
-    /// These were added; before them, the walk began behind this unit.
-    pub fn has(&mut self, copies: Copies, since: u64) {
+    /// Adds these copies. `since`: the unit behind which the log began before.
+    pub fn add(&mut self, copies: Copies, since: u64) {
         if self.places.is_empty() {
             self.since = since;
         }
         self.places.extend(copies.places);
-        self.again = 0;
+        self.retry_at = 0;
     }
 }
 
-/// The copies of a condensing under way.
+/// The copies of a compaction under way.
 pub struct Copies {
-    /// Each with the epoch of its first record, until they are sent.
+    /// The copies that are not sent yet, each with the epoch of its first record.
     pub units: Vec<(Epoch, UnitWriter)>,
     pub places: Vec<Pbn>,
     pub blocks_left: usize,
@@ -53,15 +53,15 @@ impl Copies {
 }
 
 impl Copies {
-    /// Sends them: they copy what stands behind the unit `before`, up to the unit `cut`.
-    pub fn send(&mut self, store: &mut Store, cut: u64, before: u64) {
+    /// Sends the copies of all units behind `before`, up to `upto`.
+    pub fn send(&mut self, store: &mut Store, upto: u64, before: u64) {
         let (writers, places) = (std::mem::take(&mut self.units), self.places.clone());
         self.blocks_left = writers.len();
         let units = number_of(&writers);
         let mut blocks = Vec::with_capacity(writers.len());
         for (((epoch, writer), pbn), unit) in writers.into_iter().zip(places).zip(0..) {
             let (kind, incarnation) = (UnitKind::Condensed, store.medium.superblock.incarnation);
-            let header = UnitHeader { kind, incarnation, sequence: cut, epoch, unit, units, flushed_upto: before, content_flushed: false };
+            let header = UnitHeader { kind, incarnation, sequence: upto, epoch, unit, units, flushed_upto: before, content_flushed: false };
             store.io.ledger.units.filled(kind, &writer);
             let (block, _) = sealed(store, writer, &header, pbn);
             blocks.push((pbn, block));

@@ -1,28 +1,28 @@
-//! Whether packing pays. Of a stream of large epochs whose packs save nothing, a run of blocks is tried now and then, ever more seldom,
-//! until they save something again.
+//! The compressibility estimate: whether packing pays. In a stream of large epochs whose packs save nothing, a run of blocks is tried now
+//! and then, ever more seldom, until packs save something again.
 
 /// Blocks that are tried where packing does not pay: at once, so that they may be packed together.
 pub(super) const TRIAL_BLOCKS: usize = 16;
-/// Blocks that go as they are before the first of these, and at the most: 2 MiB of what would have packed is the price.
+/// Blocks that are not compressed before the first of these trials, and the most before any: 2 MiB that would have packed is the price.
 const PAUSE_BLOCKS_MIN: usize = 7 * TRIAL_BLOCKS;
 const PAUSE_BLOCKS_MAX: usize = 31 * TRIAL_BLOCKS;
-/// Blocks that are looked back at.
+/// Blocks that the estimate looks back at.
 const LATELY_BLOCKS: usize = 512;
-/// One saved of so many pays: 0.8 ms of the codec at the most, where a tablet's flash takes 0.3 to 2.9 ms for a block.
+/// One saved block of this many pays: 0.8 ms of the codec at most, where a tablet's flash takes 0.3 to 2.9 ms for a block.
 const BLOCKS_A_SAVED_ONE: usize = 64;
-/// To see that a block looks like noise takes so much less time than to compress it.
+/// This many blocks are seen to be noise in the time that one takes to compress.
 const NOISE_A_BLOCK: usize = 8;
 
-/// Of the blocks that were compressed for packs lately, how many their packs have saved.
+/// The number of blocks that were compressed for packs recently, and how many of them their packs have saved.
 #[derive(Debug)]
 pub struct Estimate {
     tried: usize,
     saved: usize,
     /// Blocks that looked like noise, since they were counted as one tried.
     noise: usize,
-    /// Blocks of the trial that has begun, still to come.
+    /// Blocks that are left of the trial that has begun.
     trial_left: usize,
-    /// Blocks that go as they are before the next trial, and before the one after it.
+    /// Blocks that are not compressed before the next trial, and before the one after it.
     pause_left: usize,
     pause: usize,
 }
@@ -34,7 +34,7 @@ impl Default for Estimate {
 }
 
 impl Estimate {
-    /// So many more blocks were tried, and their packs saved so many.
+    /// Notes that this many more blocks were tried, and how many their packs saved.
     pub fn note(&mut self, tried: usize, saved: usize) {
         if !self.pays() && saved > 0 && saved * 4 >= tried {
             // Other content has begun.
@@ -51,7 +51,7 @@ impl Estimate {
         }
     }
 
-    /// A block looked like noise.
+    /// Notes a block that looked like noise.
     pub fn note_noise(&mut self) {
         self.noise += 1;
         if self.noise == NOISE_A_BLOCK {
@@ -60,12 +60,12 @@ impl Estimate {
         }
     }
 
-    /// Whether it saves enough, or that is not known yet.
+    /// Whether packing saves enough, or that is not known yet.
     pub fn pays(&self) -> bool {
         self.tried < LATELY_BLOCKS / 4 || self.saved * BLOCKS_A_SAVED_ONE >= self.tried
     }
 
-    /// Whether the next block of a large epoch is worth the compressor's time.
+    /// Whether the next block of a large epoch is to be compressed.
     pub fn tries_next(&mut self) -> bool {
         if self.pays() {
             return true;
@@ -109,7 +109,7 @@ mod tests {
         assert!(estimate.tries_next());
         let tried_of = |estimate: &mut Estimate, blocks: usize| (0..blocks).filter(|_| estimate.tries_next()).count();
         estimate.note(512, 0);
-        // A run of sixteen after 112, 224, 448 blocks, then after each 496.
+        // A run of sixteen follows after 112, 224, 448 blocks, then after each 496.
         assert_eq!(tried_of(&mut estimate, 112 + 16 + 224 + 16 + 448 + 16), 3 * 16);
         assert_eq!(tried_of(&mut estimate, 10 * 512), 10 * 16);
         estimate.note(16, 8);
@@ -123,7 +123,7 @@ mod tests {
         let mut estimate = Estimate::default();
         (0..128 * 8).for_each(|_| estimate.note_noise());
         assert!(!estimate.pays());
-        // Mixed with what saves, it does not count for much.
+        // Mixed with blocks that save, noise does not count for much.
         let mut estimate = Estimate::default();
         for _ in 0..100 {
             (0..90).for_each(|_| estimate.note_noise());

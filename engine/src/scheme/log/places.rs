@@ -1,7 +1,7 @@
 //! Places of the coming units: free blocks, in runs where there are runs, chosen before they are needed.
 //!
-//! 1. A place is free in every sense (R4) and belongs to the log from here on; every unit names those behind it.
-//! 2. They are at most 1/64 of the free blocks, but for those that the next epoch cannot do without.
+//! 1. A place is free in every sense (R4) and belongs to the log from then on; every unit names the places that follow it.
+//! 2. They are at most 1/64 of the free blocks, but for those that the next epoch needs.
 
 use super::Log;
 use super::limits::{OLD_RUN_BYTES_MAX, PLACES_LEFT_MIN, RECORDS_A_UNIT, UNIT_RECORD_BYTES};
@@ -13,15 +13,15 @@ use crate::store::Store;
 use crate::tables::Epoch;
 use crate::units::{Pbn, count, index};
 
-/// The most places that are chosen beforehand.
+/// The most places that are chosen in advance.
 const PLACES_MAX: u64 = 64;
-/// One in so many free blocks.
+/// One free block of this many becomes a place.
 pub(super) const PLACES_FRACTION: u64 = 64;
-/// Units that the records of what is unmapped on one map page take at the most: where every other entry is unmapped, each is a record.
+/// The most units that the records of ranges unmapped on one map page take: where every other entry is unmapped, each is a record.
 const CLEAR_UNITS_A_PAGE: u64 =
     (Region::Map.entries_per_page() / 2 * (RECORD_BYTES_MAX + OLD_RUN_BYTES_MAX) as u64).div_ceil(UNIT_RECORD_BYTES as u64);
 
-/// What became of a wish for places.
+/// The result of a request for places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
     Enough,
@@ -31,7 +31,7 @@ pub enum Reserved {
 }
 
 impl Log {
-    /// Makes sure of so many places. Where a page has to come first, the task is called.
+    /// Reserves at least this many places. Where a page has to be loaded first, the task is called.
     pub fn reserve_places(&mut self, store: &mut Store, least: usize, task: Task) -> Reserved {
         if self.places.len() >= least {
             return Reserved::Enough;
@@ -55,21 +55,21 @@ impl Log {
         self.places.push_back(pbn);
     }
 
-    /// Whether so many units may take what is kept for the worst: nothing that is under way frees a block, and one place is left behind
-    /// them. A checkpoint then gives them back.
+    /// Whether this many units may take the places that are kept for the worst case: nothing that is under way frees a block, and one place
+    /// is left behind the units. A checkpoint then frees blocks.
     pub(super) fn has_last_places(&self, units: usize) -> bool {
         self.checkpoint.is_none() && !self.keeps_blocks() && self.places.len() > units
     }
 
-    /// A commit, or an opening, waits for a place: what the log keeps has to be given up.
+    /// Notes that a commit, or an opening, waits for a place, and begins a checkpoint that frees blocks.
     pub(super) fn starve(&mut self, store: &mut Store) {
-        self.starves = Some(store.space.changes);
+        self.starved_since = Some(store.space.changes);
         self.begin_checkpoint(store);
         store.io.schedule.more_background = true;
     }
 
-    /// Makes sure of places for the units of so many further records, before they are admitted (L9): sealed, they always find them. What is
-    /// unmapped is put off where it does not fit.
+    /// Reserves places for the units of this many further records, before they are admitted (L9): so they always find places when they are
+    /// sealed. Ranges to be unmapped are put off where they do not fit.
     pub fn admit_records(&mut self, store: &mut Store, records: usize) -> Result<(), Blocked> {
         while self.room_for_records(store) < records {
             match store.take_free_block() {
@@ -81,7 +81,7 @@ impl Log {
         Ok(())
     }
 
-    /// Further records of the open epoch that find room in the units for which there are places.
+    /// The number of further records of the open epoch for which units at the reserved places have room.
     pub fn room_for_records(&self, store: &Store) -> usize {
         let is_unsent = self.commit.as_ref().is_some_and(|commit| !commit.is_sent());
         let committing = store.tables.committing.as_ref().filter(|_| is_unsent).map_or(0, Epoch::records);
@@ -90,37 +90,37 @@ impl Log {
         (units * RECORDS_A_UNIT).saturating_sub(store.tables.open.records())
     }
 
-    /// The most map pages on which one epoch may unmap ranges: their records have to find places among those that there are, and half of
-    /// the blocks that are free now. What does not fit comes with the next epoch, when checkpoints have given back the places of this one.
+    /// The most map pages on which one epoch may unmap ranges: their records have to fit the places that there are, and half of the free
+    /// blocks. The rest comes with the next epoch, when checkpoints have freed the places of this one.
     pub fn clear_pages_max(&self, store: &Store, points: usize) -> u64 {
         let blocks = self.places.len() + index(store.space.census.free / 2);
         let units = blocks.saturating_sub(PLACES_LEFT_MIN + points.div_ceil(RECORDS_A_UNIT));
         (count(units) / CLEAR_UNITS_A_PAGE).max(1)
     }
 
-    /// Goes on with what waits for a free block: looks for one, and tries again where something may have become free.
-    pub fn feed(&mut self, store: &mut Store) {
-        let Some(then) = self.starves else { return };
+    /// Looks for a free block if the log waits for one, and retries where a block may have become free.
+    pub fn retry_starved(&mut self, store: &mut Store) {
+        let Some(then) = self.starved_since else { return };
         let Store { io, tables, space, .. } = store;
         if space.preparing.is_none() && space.fruitless <= space.granules() {
-            // Nobody else goes on looking, unless a writer waits too.
+            // Nothing else continues the search, unless a writer waits too.
             space.prepare_free_blocks(io, tables);
             io.schedule.more_background = true;
         }
         if then != space.changes {
-            self.starves = None;
+            self.starved_since = None;
             io.schedule.push(Task::Commit);
             io.schedule.push(Task::OpenLog);
         }
     }
 }
 
-/// Runs of these places, as a unit or an anchor names them: as many as they have room for.
+/// Runs of these places, as a unit or a log tail names them: as many as they have room for.
 pub(crate) fn runs(places: impl Iterator<Item = Pbn>) -> Vec<Places> {
     first_runs(places, RUNS_MAX)
 }
 
-/// Runs of these places, the first so many.
+/// The first `most` runs of these places.
 pub(super) fn first_runs(places: impl Iterator<Item = Pbn>, most: usize) -> Vec<Places> {
     let mut runs: Vec<Places> = Vec::new();
     for pbn in places {

@@ -1,4 +1,4 @@
-//! What a record says, as effects on entries.
+//! The effects of records on entries.
 
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
@@ -7,7 +7,7 @@ use crate::map::Map;
 use crate::tables::effect::{Effect, Name};
 use crate::units::{Lbn, Pbn, index};
 
-/// Hands over each effect of a record, in order.
+/// Passes on each effect of a record, in order.
 pub(crate) fn effects_of(record: &Record, push: &mut dyn FnMut(Effect<'_>)) {
     let one = |lbn: Option<Lbn>, to: MapEntry, old: Option<Pbn>, name: Name<'static>| Effect { lbn, blocks: 1, to, old, name };
     match record {
@@ -26,24 +26,24 @@ pub(crate) fn effects_of(record: &Record, push: &mut dyn FnMut(Effect<'_>)) {
         Record::Clear { lbn, to, olds } => runs(*lbn, olds, &mut |lbn, _, old| {
             push(Effect { lbn: Some(lbn), blocks: old.blocks, to: *to, old: old.first, name: Name::None });
         }),
-        Record::Carrier { pbn, authenticator } => push(birth_of_carrier(*pbn, *authenticator)),
+        Record::Carrier { pbn, authenticator } => push(entry_of_carrier(*pbn, *authenticator)),
         Record::Born { lbn, to, old } => push(one(Some(*lbn), *to, *old, Name::Counted)),
         Record::Closing { .. } | Record::Later { .. } => {}
     }
 }
 
-/// Entries of carriers and packs that are born in an epoch, until the first link to each has come: the two are one effect then, which takes
-/// less memory than two.
+/// Entries of new carriers and packs of an epoch, each until the first link to it comes: the two are one effect then, which takes less
+/// memory than two.
 #[derive(Default)]
-pub(super) struct Births(Map<Pbn, FingerprintEntry>);
+pub(super) struct PendingEntries(Map<Pbn, FingerprintEntry>);
 
-impl Births {
-    /// A carrier is itself the record of its entry.
+impl PendingEntries {
+    /// Adds a carrier, which is itself the record of its entry.
     pub fn of_carrier(&mut self, pbn: Pbn, authenticator: Fingerprint) {
         self.0.insert(pbn, FingerprintEntry { kind: Kind::Carrier, value: authenticator });
     }
 
-    /// Hands over each effect of the epoch's next record.
+    /// Passes on each effect of the epoch's next record.
     pub fn effects_of(&mut self, record: &Record, push: &mut dyn FnMut(Effect<'_>)) {
         if let Record::Carrier { pbn, authenticator } = record {
             return self.of_carrier(*pbn, *authenticator);
@@ -57,22 +57,22 @@ impl Births {
         });
     }
 
-    /// The epoch is over: hands over what nothing links to.
+    /// Passes on the entries without a link, at the end of the epoch.
     pub fn rest(&mut self, push: &mut dyn FnMut(Effect<'_>)) {
         let mut rest: Vec<_> = self.0.drain().collect();
         rest.sort_unstable_by_key(|(pbn, _)| *pbn);
-        rest.into_iter().for_each(|(pbn, entry)| push(birth_of_carrier(pbn, entry.value)));
+        rest.into_iter().for_each(|(pbn, entry)| push(entry_of_carrier(pbn, entry.value)));
     }
 }
 
 /// The entry of a carrier or pack.
-fn birth_of_carrier(pbn: Pbn, authenticator: Fingerprint) -> Effect<'static> {
+fn entry_of_carrier(pbn: Pbn, authenticator: Fingerprint) -> Effect<'static> {
     let entry = FingerprintEntry { kind: Kind::Carrier, value: authenticator };
     Effect { lbn: None, blocks: 1, to: MapEntry::Block { pbn, slot: 0 }, old: None, name: Name::Of(entry) }
 }
 
-/// The record that says what a piece does to map and refs, where its fingerprints are on their pages already: one that goes would go there
-/// again, but for the tags. None where no record says that.
+/// The record with the effect of `piece` on map and refs, whose fingerprints are on their pages already: its copy would otherwise set or
+/// remove these again, if not for the tags. `None` where no record has that effect.
 pub(super) fn record_of(piece: &Effect<'_>) -> Option<Record> {
     let Effect { lbn, blocks, to, old, name } = *piece;
     let olds = || vec![OldRun { first: old, blocks }];
@@ -86,8 +86,8 @@ pub(super) fn record_of(piece: &Effect<'_>) -> Option<Record> {
     })
 }
 
-/// Each run of old blocks, whole, in however many parts it stands in a record: its first LBN, how far from the record's first that is, and
-/// the run.
+/// Visits each run of old blocks as a whole, even if it has several parts in the record: its first LBN, the distance of that from the
+/// record's first LBN, and the run.
 fn runs(lbn: Lbn, olds: &[OldRun], visit: &mut dyn FnMut(Lbn, u64, OldRun)) {
     let mut done = 0;
     for parts in olds.chunk_by(|part, next| part.first.map(|first| first + part.blocks) == next.first) {
@@ -101,7 +101,7 @@ fn runs(lbn: Lbn, olds: &[OldRun], visit: &mut dyn FnMut(Lbn, u64, OldRun)) {
 mod tests {
     use super::*;
 
-    /// A copy does to map and refs what the effect did, and to fingerprints nothing that is not on their pages.
+    /// A copy has the same effect on map and refs, and none on fingerprints but those that are not on their pages.
     #[test]
     fn the_record_of_what_links_do_does_the_same() {
         let block = |slot| MapEntry::Block { pbn: Pbn(20), slot };
@@ -126,29 +126,29 @@ mod tests {
         for effect in effects {
             let (links, names) = effect.apart();
             let removal = names.filter(|names| names.name == Name::Removed);
-            let mut said = 0;
+            let mut passed_on = 0;
             effects_of(&record_of(&links).expect("a record says that"), &mut |effect| {
-                said += 1;
+                passed_on += 1;
                 assert!(effect.apart() == (links, removal), "{effect:?} is not {links:?}");
             });
-            assert_eq!(said, 1);
+            assert_eq!(passed_on, 1);
         }
         assert_eq!(record_of(&of(MapEntry::Lost, None, Name::None)), None);
         assert_eq!(record_of(&Effect { lbn: None, ..of(block(0), None, Name::Counted) }), None);
     }
 
     #[test]
-    fn a_birth_is_one_effect_with_the_first_link_to_it() {
+    fn a_new_carrier_is_one_effect_with_the_first_link_to_it() {
         let authenticator = |n| Fingerprint([n; 20]);
         let link = |lbn, pbn, slot| Record::Link { lbn: Lbn(lbn), to: MapEntry::Block { pbn: Pbn(pbn), slot }, old: None };
-        let mut births = Births::default();
-        births.of_carrier(Pbn(20), authenticator(1));
+        let mut pending = PendingEntries::default();
+        pending.of_carrier(Pbn(20), authenticator(1));
         let pack = |pbn, n| Record::Carrier { pbn: Pbn(pbn), authenticator: authenticator(n) };
-        let mut said = Vec::new();
+        let mut effects = Vec::new();
         for record in [link(1, 9, 0), pack(30, 2), link(2, 30, 1), link(3, 20, 2), link(4, 20, 1), link(5, 8, 1), pack(40, 3)] {
-            births.effects_of(&record, &mut |effect| said.push((effect.lbn.map(Lbn::get), effect.gains())));
+            pending.effects_of(&record, &mut |effect| effects.push((effect.lbn.map(Lbn::get), effect.gains())));
         }
-        births.rest(&mut |effect| said.push((effect.lbn.map(Lbn::get), effect.gains())));
-        assert_eq!(said, [(Some(1), 1), (Some(2), 2), (Some(3), 2), (Some(4), 1), (Some(5), 1), (None, 1)]);
+        pending.rest(&mut |effect| effects.push((effect.lbn.map(Lbn::get), effect.gains())));
+        assert_eq!(effects, [(Some(1), 1), (Some(2), 2), (Some(3), 2), (Some(4), 1), (Some(5), 1), (None, 1)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Units are sealed for their places.
+//! Seals units for their places.
 
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
@@ -6,12 +6,12 @@ use crate::format::unit::{UnitHeader, UnitWriter};
 use crate::store::Store;
 use crate::units::Pbn;
 
-/// How many units an epoch, or a segment, has, as their headers say it.
+/// The number of units of an epoch or segment, as their headers have it.
 pub fn number_of<T>(units: &[T]) -> u32 {
     u32::try_from(units.len()).expect("units that are composed at once are bounded by memory")
 }
 
-/// A unit as it is to lie at this place, and its authenticator.
+/// The block of a unit for this place, and its authenticator.
 pub fn sealed(store: &Store, writer: UnitWriter, header: &UnitHeader, pbn: Pbn) -> (Slice, Fingerprint) {
     let mut block = store.io.buffer(1);
     let authenticator = writer.seal(&store.keys.authenticator, header, pbn, block.block_mut(0));

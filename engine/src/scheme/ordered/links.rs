@@ -34,7 +34,7 @@ impl Commit {
         Ok(false)
     }
 
-    /// Lays an epoch's ranges, then its points, over one map page, and sends it if that changed anything.
+    /// Puts an epoch's ranges, then its points, on one map page, and sends it if that changed anything.
     fn compose(&mut self, store: &mut Store, journal: &Journal, id: PageId) {
         let first = store.geometry.first_lbn(id);
         let end = Lbn((first.0 + Region::Map.entries_per_page()).min(store.geometry.logical_blocks));
@@ -44,10 +44,10 @@ impl Commit {
         let mut set = |lbn: Lbn, entry: MapEntry, unlinked: &mut Vec<Pbn>| {
             let at = index(lbn - first);
             let old = store.geometry.known(page.content.map(at));
-            // The increment of a link that was there already goes again, like that of any link that is gone; but not where a damaged map
-            // has linked to a block that was free until now, for that was never counted.
-            let is_newborn = |pbn| old == entry && store.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == number);
-            unlinked.extend(old.pbn().filter(|&pbn| !is_newborn(pbn)));
+            // The increment of a link that existed before is taken back, like that of any link that is gone; but not where a damaged map
+            // has linked to a block that was free until now, since that was never counted.
+            let is_pending = |pbn| old == entry && store.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == number);
+            unlinked.extend(old.pbn().filter(|&pbn| !is_pending(pbn)));
             if old != entry {
                 page.content.set_map(at, entry);
                 changed = Some(at / index(Region::Map.entries_per_sector()));

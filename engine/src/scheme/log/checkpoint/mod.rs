@@ -1,19 +1,19 @@
-//! A checkpoint: every page that live records touch is written, and the walk begins behind them.
+//! A checkpoint writes every page that live records touch, and moves the log tail behind these records.
 //!
-//! 1. **Pages**, each with what is committed by then; *flush*. **Bits** of pages that were written for the first time; *flush*, where there
-//!    were any. **Superblock** with the new anchor; *flush*. What lay before the anchor is free (L8).
-//! 2. Epochs commit meanwhile: the anchor goes to where the log stood when the checkpoint began.
-//! 3. One at a time; the anchor is composed as its superblock is written, so nothing overtakes it. A condensing (`condense.rs`) is one that
-//!    writes copies of records instead of the pages of map and refs.
-//! 4. With the bits durable before the anchor, a page that was written and has none is one that live records touch: no other needs to be
-//!    doubted after a crash.
+//! 1. **Pages** are written, each with what is committed by then; *flush*. **Bits** of pages that were written for the first time are
+//!    written; *flush*, where there were any. The **superblock** has the new log tail; *flush*. The units before the tail are free (L8).
+//! 2. Epochs commit meanwhile: the tail moves to where the log ended when the checkpoint began.
+//! 3. There is one checkpoint at a time; the tail is composed when its superblock is written, so nothing overtakes it. A compaction
+//!    (`compact.rs`) is a checkpoint that writes copies of records instead of the pages of map and refs.
+//! 4. The bits are durable before the tail moves. So a page that was written and has no bit is one that live records touch, and no other
+//!    page has to be verified after a crash.
 
-mod condense;
+mod compact;
+mod confirm;
 mod superblock;
-mod vouch;
 
 use super::Log;
-use super::checkpointing::{At, Checkpoint};
+use super::checkpoint_state::{Checkpoint, CheckpointStep};
 use super::commit::Commit;
 use super::copies::{Copies, Segments};
 use super::limits::PLACES_LEFT_MIN;
@@ -33,40 +33,41 @@ use std::collections::VecDeque;
 
 /// The most pages loading, and the most being written, at once.
 const PAGES_IN_FLIGHT_MAX: usize = 64;
-/// Live records may take so many times their share while it is under way.
+/// While a checkpoint is under way, live records may take this many times their share.
 const LIVE_SHARES_MAX: u64 = 2;
 
-/// Whether live records of so many bytes, and so many of them, are more than memory is meant for.
+/// Whether this many live records, of this many bytes, are more than memory has room for.
 pub(super) fn are_too_many(store: &Store, bytes: u64, records: u64) -> bool {
-    // Mode `ordered` has no share for a log that it empties; nothing else is there yet.
+    // In mode `ordered` the log has no share of memory. It is emptied while nothing else is there.
     let part = if store.settings.commit_mode == CommitMode::Log { Part::Log } else { Part::Dirty };
     bytes > store.memory.accountant.limit(part) || records > store.settings.live_records_max
 }
 
 impl Log {
-    /// Begins one where memory or space asks for it.
+    /// Begins a checkpoint where memory or space asks for it.
     pub fn checkpoint_if_due(&mut self, store: &mut Store) {
         let records = &store.tables.committed().records;
         let (bytes, number) = (records.bytes(), records.len());
-        // Where blocks are scarce the walk, and what the one before has passed, are of the reserve.
+        // Where blocks are scarce, the units of the log, and those that the checkpoint before has passed, take blocks of the reserve.
         let reserve = store.geometry.reserve_blocks;
         let most = store.settings.checkpoint_beyond;
         let most = if store.space.census.free > 2 * reserve { most } else { most.min(reserve / 4) };
-        let units = count(self.walk.len() + self.segments.places.len()) > most;
-        if are_too_many(store, bytes, number) || units || self.has_spilled || self.places.len() < PLACES_LEFT_MIN {
+        let units = count(self.units.len() + self.segments.places.len()) > most;
+        if are_too_many(store, bytes, number) || units || self.has_overflowed || self.places.len() < PLACES_LEFT_MIN {
             self.begin_checkpoint(store);
         } else {
-            self.condense_if_due(store);
+            self.compact_if_due(store);
         }
     }
 
-    /// Whether further writes should wait for the one that is under way: there are too many live records.
+    /// Whether further writes should wait for the checkpoint that is under way: there are too many live records.
     pub fn waits_for_checkpoint(&self, store: &Store) -> bool {
         let too_many = |live: &Live| are_too_many(store, live.bytes() / LIVE_SHARES_MAX, live.len() / LIVE_SHARES_MAX);
         self.checkpoint.is_some() && store.tables.committed.as_ref().is_some_and(|committed| too_many(&committed.records))
     }
 
-    /// Begins one, if none is under way and there is anything before the new anchor, or for the superblock to say.
+    /// Begins a checkpoint, if none is under way and there is anything before the new log tail, or anything that the superblock has to
+    /// report.
     pub fn begin_checkpoint(&mut self, store: &mut Store) {
         let ends_recount = store.space.returned.is_unsaid;
         let is_wanted = self.keeps_blocks() || self.is_cut_off || ends_recount;
@@ -86,22 +87,22 @@ impl Log {
         store.io.schedule.push(Task::Checkpoint);
     }
 
-    /// Goes on with the one that is under way.
+    /// Continues the checkpoint that is under way.
     ///
     /// # Errors
-    /// What has failed.
+    /// The operation that failed.
     pub fn go_on_with_checkpoint(&mut self, store: &mut Store) -> Step {
         let Some(checkpoint) = self.checkpoint.take() else { return Ok(Reached::Nothing) };
-        match checkpoint.at {
-            At::Places => self.choose_places_of_copies(checkpoint, store),
-            At::Pages => self.checkpoint_pages(checkpoint, store),
-            At::Bits => Ok(self.checkpoint_bits(checkpoint, store)),
-            At::SuperblockDue => Ok(self.checkpoint_superblock(checkpoint, store)),
-            At::PagesFlush | At::BitsFlush | At::Superblock => Ok(self.wait(checkpoint)),
+        match checkpoint.step {
+            CheckpointStep::Places => self.choose_places_of_copies(checkpoint, store),
+            CheckpointStep::Pages => self.checkpoint_pages(checkpoint, store),
+            CheckpointStep::Bits => Ok(self.checkpoint_bits(checkpoint, store)),
+            CheckpointStep::SuperblockDue => Ok(self.checkpoint_superblock(checkpoint, store)),
+            CheckpointStep::PagesFlush | CheckpointStep::BitsFlush | CheckpointStep::Superblock => Ok(self.wait(checkpoint)),
         }
     }
 
-    /// It goes on when something has ended.
+    /// The checkpoint continues when an operation has ended.
     fn wait(&mut self, checkpoint: Checkpoint) -> Reached {
         self.checkpoint = Some(checkpoint);
         Reached::Nothing
@@ -118,19 +119,19 @@ impl Log {
         let are_copied = checkpoint.copies.as_ref().is_none_or(Copies::are_written);
         let may_go_on = is_blocked && checkpoint.writing.is_empty() && are_copied;
         if may_go_on && checkpoint.not_yet.is_empty() {
-            checkpoint.at = At::PagesFlush;
+            checkpoint.step = CheckpointStep::PagesFlush;
             store.io.flush(FlushFor::Checkpoint);
         }
-        let waits_to_be_vouched_for = may_go_on && !checkpoint.not_yet.is_empty();
+        let waits_for_confirmation = may_go_on && !checkpoint.not_yet.is_empty();
         self.checkpoint = Some(checkpoint);
-        if waits_to_be_vouched_for && !self.commit.as_ref().is_some_and(Commit::is_sent) {
-            // No epoch does it soon.
-            self.vouch(store);
+        if waits_for_confirmation && !self.commit.as_ref().is_some_and(Commit::is_sent) {
+            // No epoch will confirm it soon.
+            self.confirm(store);
         }
         Ok(Reached::Nothing)
     }
 
-    /// A page's write has completed.
+    /// Notes that a page was written.
     pub fn page_written(&mut self, store: &mut Store, id: PageId) {
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.writing.remove(&id);
@@ -138,17 +139,17 @@ impl Log {
         }
     }
 
-    /// A flush of the checkpoint has ended well.
+    /// Continues after a flush of the checkpoint.
     pub fn checkpoint_flushed(&mut self, store: &mut Store) -> Reached {
         let Some(mut checkpoint) = self.checkpoint.take() else { return Reached::Nothing };
-        if checkpoint.at == At::PagesFlush {
-            checkpoint.at = At::Bits;
+        if checkpoint.step == CheckpointStep::PagesFlush {
+            checkpoint.step = CheckpointStep::Bits;
             return self.checkpoint_bits(checkpoint, store);
         }
         self.checkpoint_superblock(checkpoint, store)
     }
 
-    /// The bits of pages that are durable for the first time.
+    /// Writes the bits of pages that are durable for the first time.
     fn checkpoint_bits(&mut self, mut checkpoint: Checkpoint, store: &mut Store) -> Reached {
         let Store { io, tables, .. } = &mut *store;
         if !io.durability.bits_ready.is_empty() {
@@ -166,7 +167,7 @@ impl Log {
             return self.wait(checkpoint);
         }
         if io.durability.bits_stamp > io.durability.mark {
-            checkpoint.at = At::BitsFlush;
+            checkpoint.step = CheckpointStep::BitsFlush;
             io.flush(FlushFor::Checkpoint);
             return self.wait(checkpoint);
         }
@@ -176,46 +177,46 @@ impl Log {
     fn checkpoint_superblock(&mut self, mut checkpoint: Checkpoint, store: &mut Store) -> Reached {
         if checkpoint.is_spill {
             self.checkpoint = Some(checkpoint);
-            return Reached::Spilled;
+            return Reached::Overflowed;
         }
         if store.medium.is_busy {
-            checkpoint.at = At::SuperblockDue;
+            checkpoint.step = CheckpointStep::SuperblockDue;
             return self.wait(checkpoint);
         }
-        checkpoint.at = At::Superblock;
+        checkpoint.step = CheckpointStep::Superblock;
         if checkpoint.ends_recount {
             store.recount_is_durable();
         }
-        let condensed = self.condensed_by(checkpoint.copies.as_ref());
-        store.medium.superblock.anchor = Some(self.anchor_behind(store, checkpoint.sequence, checkpoint.epoch, condensed));
+        let compacted = self.compacted_by(checkpoint.copies.as_ref());
+        store.medium.superblock.anchor = Some(self.anchor_behind(store, checkpoint.sequence, checkpoint.epoch, compacted));
         store.medium.superblock.last_log_sequence = self.next - 1;
         self.checkpoint = Some(checkpoint);
-        self.write_superblock_that_vouches(store);
+        self.write_confirming_superblock(store);
         Reached::Nothing
     }
 
-    /// The walk begins behind the unit of this sequence.
+    /// A log tail behind the unit of this sequence.
     pub fn anchor_behind(&self, store: &Store, sequence: u64, epoch: Epoch, condensed: Condensed) -> Anchor {
         let before = index(sequence + 1 - self.first());
-        // That of the unit behind, or of those to come: what was left there before a crash is of a lower one, though not always of a lower
-        // one than the unit before.
-        let incarnation = self.walk.get(before).map_or(store.medium.superblock.incarnation, |unit| unit.incarnation);
-        let places = self.walk.iter().skip(before).map(|unit| unit.pbn).chain(self.places.iter().copied());
-        // Never less than a superblock said before.
+        // The incarnation is that of the unit behind it, or of those to come. A crash may have left a unit there of a lower incarnation,
+        // though not always of a lower one than the unit before.
+        let incarnation = self.units.get(before).map_or(store.medium.superblock.incarnation, |unit| unit.incarnation);
+        let places = self.units.iter().skip(before).map(|unit| unit.pbn).chain(self.places.iter().copied());
+        // It is never less than in an earlier superblock.
         let flushed_upto = self.flushed.max(sequence);
         Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto, places: runs(places), barrier: None, condensed }
     }
 
-    /// A superblock update is over: perhaps the checkpoint's, perhaps one that it waited for.
+    /// Continues after an update of the superblock: the checkpoint's own, or one that it waited for.
     pub fn superblock_written(&mut self, store: &mut Store) -> Reached {
-        self.superblock_vouches(store);
-        match self.checkpoint.as_ref().map(|checkpoint| checkpoint.at) {
-            // It may have to vouch for something.
-            Some(At::Pages | At::SuperblockDue) => {
+        self.superblock_confirms(store);
+        match self.checkpoint.as_ref().map(|checkpoint| checkpoint.step) {
+            // The checkpoint may need a confirmation.
+            Some(CheckpointStep::Pages | CheckpointStep::SuperblockDue) => {
                 store.io.schedule.push(Task::Checkpoint);
                 Reached::Nothing
             }
-            Some(At::Superblock) if !store.io.failed => self.end_checkpoint(store),
+            Some(CheckpointStep::Superblock) if !store.io.failed => self.end_checkpoint(store),
             _ => Reached::Nothing,
         }
     }
@@ -226,13 +227,13 @@ impl Log {
         self.is_cut_off &= !names_places;
         match copies {
             Some(copies) => {
-                self.segments.has(copies, self.next - count(self.walk.len()) - 1);
+                self.segments.add(copies, self.next - count(self.units.len()) - 1);
                 store.tables.committed().records.condensed_upto(epoch);
                 self.anchor_has_moved(store, sequence, Vec::new());
             }
             None => {
                 store.tables.committed().records.forget_upto(epoch);
-                self.has_spilled = false;
+                self.has_overflowed = false;
                 let Segments { places, reserve, .. } = std::mem::take(&mut self.segments);
                 // No superblock has ever named these.
                 reserve.into_iter().for_each(|pbn| Self::leaves_log(store, pbn));
@@ -242,7 +243,7 @@ impl Log {
         self.go_on_behind_checkpoint(store)
     }
 
-    /// It is over, or was not made: another one may have waited for it.
+    /// The checkpoint is over, or was not made. Another one may wait for it.
     fn go_on_behind_checkpoint(&mut self, store: &mut Store) -> Reached {
         if std::mem::take(&mut self.checkpoint_is_next) {
             self.begin_checkpoint(store);
@@ -250,13 +251,13 @@ impl Log {
         if self.checkpoint.is_none() { Reached::End } else { Reached::Nothing }
     }
 
-    /// The anchor of one pair of copies lies behind the unit of this sequence, and leads to these condensed units no more. What the other
-    /// pair leads to, stays.
-    fn anchor_has_moved(&mut self, store: &mut Store, sequence: u64, condensed: Vec<Pbn>) {
+    /// Notes that the log tail of one pair of superblock copies lies behind the unit of this sequence, and leads to these compacted units
+    /// no more. The units to which the other pair leads stay.
+    fn anchor_has_moved(&mut self, store: &mut Store, sequence: u64, compacted: Vec<Pbn>) {
         let units = index(sequence + 1 - self.first());
-        let passed = self.walk.drain(..units).map(|unit| unit.pbn).chain(condensed).collect();
+        let passed = self.units.drain(..units).map(|unit| unit.pbn).chain(compacted).collect();
         for pbn in std::mem::replace(&mut self.passed, passed) {
-            // Where free blocks are hard to find, the log keeps what it has.
+            // Where free blocks are scarce, the log keeps its blocks as places.
             if self.places.len() <= PLACES_LEFT_MIN && store.space.of_scheme.get(&pbn) == Some(&Use::Plain) {
                 self.places.push_back(pbn);
             } else {
@@ -265,28 +266,28 @@ impl Log {
         }
         store.io.schedule.push(Task::Settle);
         store.space.no_longer_busy();
-        self.release_held(store, sequence);
+        self.release_unlinked(store, sequence);
     }
 
-    /// Whether a checkpoint has to come before writers hear that there is no space: it is begun.
+    /// Begins a checkpoint, if one can free blocks before writers get ENOSPC. Returns whether one is under way.
     pub fn checkpoint_frees_blocks(&mut self, store: &mut Store) -> bool {
         self.begin_checkpoint(store);
         self.checkpoint.is_some()
     }
 
-    /// Whether a checkpoint has to empty the log before the volume closes: it is begun.
+    /// Begins a checkpoint, if one has to empty the log before the volume closes. Returns whether one is under way.
     pub fn checkpoint_empties_log(&mut self, store: &mut Store) -> bool {
         (!self.is_empty() || self.checkpoint.is_some()) && self.checkpoint_frees_blocks(store)
     }
 
-    /// Whether one is under way.
+    /// Whether a checkpoint is under way.
     pub fn has_checkpoint(&self) -> bool {
         self.checkpoint.is_some()
     }
 }
 
 impl Checkpoint {
-    /// Sends pages that are due, as far as they are in memory, with so many under way at once.
+    /// Sends pages that are due and in memory, with at most this many under way at once.
     fn send_pages(&mut self, store: &mut Store, most: usize) -> Result<(), &'static str> {
         let Store { io, tables, .. } = store;
         let mut loading = std::mem::take(&mut self.loading);
@@ -321,7 +322,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// More is vouched for: sends the pages that have waited for that, those that are still there.
+    /// Sends the pages that waited for a confirmation and are still in memory.
     fn send_what_waited(&mut self, store: &mut Store) {
         let Store { io, tables, .. } = store;
         for id in std::mem::take(&mut self.not_yet) {

@@ -1,4 +1,4 @@
-//! What the superblock says of the log as the volume opens, closes, and goes over to mode `ordered`.
+//! The log's part of the superblock when the volume opens, closes, and changes to mode `ordered`.
 
 use crate::format::anchor::{Barrier, Condensed};
 use crate::scheme::log::Log;
@@ -6,8 +6,9 @@ use crate::settings::Compression;
 use crate::store::Store;
 
 impl Log {
-    /// The log is empty: `ordered` needs none. Its blocks stay its own until both pairs of copies have forgotten them: the older one would
-    /// else lead to units whose places are others' by then. The superblock is to be written twice.
+    /// Removes the log, which is empty: mode `ordered` needs none. Its blocks stay reserved until both pairs of superblock copies have
+    /// forgotten them: otherwise the older pair would lead to units whose places belong to others by then. The superblock is to be written
+    /// twice.
     pub fn leave(&mut self, store: &mut Store) {
         self.is_left = true;
         store.medium.superblock.last_log_sequence = self.next - 1;
@@ -15,20 +16,20 @@ impl Log {
         store.medium.superblock.set_log_live(false);
     }
 
-    /// Whether that was done.
+    /// Whether the log was removed.
     pub fn is_left(&self) -> bool {
         self.is_left
     }
 
-    /// The log is empty, and its places wait for the next opening.
+    /// Puts the end of the log, which is empty, into the superblock. Its places wait for the next opening.
     pub fn close_superblock(&self, store: &mut Store) {
         self.anchor_at_end(store);
         store.medium.superblock.last_log_sequence = self.next - 1;
         store.medium.superblock.set_log_live(false);
     }
 
-    /// What the superblock has to say of the log as the volume opens. `is_closed`: this opening found it closed already after a crash, so
-    /// nothing from before counts behind.
+    /// Prepares the superblock for an open volume. `is_closed`: this opening found the log closed already after a crash, so no unit from
+    /// before this opening counts behind that.
     pub fn open_superblock(&mut self, store: &mut Store, is_closed: bool) {
         if store.settings.compression != Compression::Off {
             store.medium.superblock.set_slots();

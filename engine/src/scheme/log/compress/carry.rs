@@ -1,10 +1,10 @@
-//! Which held blocks ride in which units, and what becomes of who names them.
+//! Assigns held blocks to units, and moves all references of a block that rides to its carrier.
 //!
-//! 1. The first unit keeps room for the records; then the blocks are packed, first fit, largest first. A block that would have a unit to
-//!    itself, and not for the records' sake, goes to its own block: it costs no more there, and is read without its unit.
-//! 2. All that a packed block counts moves to its carrier in one step, with every name of it: points of both epochs, records, the index.
-//!    Its own block is free again, and was never written.
-//! 3. What a carrier counts stays within a count: its entry, and all links to its slots.
+//! 1. The first unit keeps room for the records. Then the blocks are packed, first fit, largest first. A block that would have a unit to
+//!    itself, where the records do not need that unit, goes to its own block: it costs no more there, and is read without its unit.
+//! 2. All counts of a packed block move to its carrier in one step, together with every reference to it: points of both epochs, records,
+//!    the index. Its own block, which was never written, is free again.
+//! 3. The counts of a carrier stay within one byte: its own entry, and all links to its slots.
 
 use super::rider::Rider;
 use crate::buffer::Slice;
@@ -42,7 +42,7 @@ impl Bin {
     }
 }
 
-/// Of one carrier: its slots, and what it counts.
+/// The limits of one carrier: its slots, and its count.
 #[derive(Clone, Copy)]
 struct Limits {
     slots: usize,
@@ -69,10 +69,10 @@ fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limits: Limits) -> 
     bins.into_iter().enumerate().filter(pays).map(|(_, bin)| bin.blocks).collect()
 }
 
-/// The blocks of each carrier of the committing epoch, whose records take so many bytes.
+/// The blocks of each carrier of the committing epoch, whose records take this many bytes.
 pub fn plan_carriers(store: &Store, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
     let candidates = store.contents.held.of(epoch).filter_map(|(pbn, held)| match &held.state {
-        // Its fingerprint is counted too.
+        // The fingerprint is counted too.
         Holding::Small(data) => Some(Candidate { pbn, bytes: data.len(), links: store.tables.pending_counts.get(pbn) - 1 }),
         Holding::Asked(_) | Holding::Loose | Holding::Noise => None,
     });
@@ -81,7 +81,7 @@ pub fn plan_carriers(store: &Store, epoch: Epoch, record_bytes: usize) -> Vec<Ve
 }
 
 impl Log {
-    /// Lets the blocks ride in units at the next places. What each unit carries.
+    /// Moves the blocks into units at the next places. Returns the riders of each unit.
     pub fn carry(&mut self, commit: &mut Commit, store: &mut Store, epoch: Epoch, carriers: &[Vec<Pbn>]) -> Vec<Vec<Rider>> {
         let mut moved: Map<Pbn, MapEntry> = Map::default();
         let mut riders = Vec::new();
@@ -106,49 +106,49 @@ impl Log {
     }
 }
 
-/// Takes a held block to where it is packed. With what it counted.
+/// Takes a held block to where it is packed. Returns it with what it counted.
 pub(super) fn take_rider(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> (Rider, i16) {
     let Moving { state, fresh, counted, .. } = take_away(store, epoch, block, to);
     let Holding::Small(data) = state else { unreachable!("only what compresses is packed") };
     (Rider { fingerprint: fresh.fingerprint, data }, counted)
 }
 
-/// A held block that has left its own block, and does not lie anywhere yet.
+/// A held block that has left its own block, and is not at its new place yet.
 pub(super) struct Moving {
     pub state: Holding,
     pub fresh: Fresh,
     pub content: Slice,
-    /// What its own block counted.
+    /// The count of its own block.
     pub counted: i16,
 }
 
-/// Takes a held block to another place: the index names it there, and its own block counts nothing any more.
+/// Takes a held block to another place: the index names that place, and the count of its own block becomes 0.
 pub(super) fn take_away(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> Moving {
     let fresh = store.space.fresh.remove(block).and_then(|fresh| Some((fresh.held.clone()?, fresh)));
     let held = store.contents.held.remove(epoch, block).zip(fresh);
-    let (Held { state, .. }, (content, fresh)) = held.expect("what is held back is fresh, and has its content");
+    let (Held { state, .. }, (content, fresh)) = held.expect("a held block is pending, and has its content");
     store.index.remove(&fresh.fingerprint, block);
     store.index.insert(&fresh.fingerprint, to);
     Moving { state, fresh, content, counted: empty(store, block) }
 }
 
-/// A block that nothing named counts so much now.
+/// Sets the count of a block that had none.
 pub(super) fn counts_now(store: &mut Store, pbn: Pbn, counts: i16, is_of_scheme: bool) {
     store.tables.pending_counts.add(pbn, 1, counts);
     store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, 0, byte_of(counts), is_of_scheme);
 }
 
-/// Blocks of what was packed are free again, in their order: the next new ones go there.
+/// Frees the blocks of packed content, in their order: the next new blocks are allocated there.
 pub(super) fn free_unwritten(store: &mut Store, mut blocks: Vec<Pbn>) {
     blocks.sort_unstable_by_key(|&pbn| Reverse(pbn));
     blocks.into_iter().for_each(|pbn| store.space.ready.push_front(pbn));
     store.space.no_longer_busy();
 }
 
-/// A block that no page names counts nothing any more. What it counted.
+/// Sets the count of a block that no page names to 0. Returns what it was.
 fn empty(store: &mut Store, pbn: Pbn) -> i16 {
     let counts = store.tables.pending_counts.take(pbn);
-    assert!(counts > 0, "a new block counts");
+    assert!(counts > 0, "a pending block has a count");
     store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, byte_of(counts), 0, false);
     counts
 }
@@ -157,7 +157,7 @@ fn byte_of(counts: i16) -> u8 {
     u8::try_from(counts).expect("a count stays within its byte, and what is packed together within one count")
 }
 
-/// Whoever names a block that has moved names where it is now.
+/// Changes every reference to a block that has moved.
 fn rename(commit: &mut Commit, tables: &mut Tables, moved: &Map<Pbn, MapEntry>) {
     let now = |pbn: Pbn| moved.get(&pbn).copied();
     for epoch in tables.committing.iter_mut().chain([&mut tables.open]) {

@@ -1,12 +1,12 @@
 //! New content that may ride in a unit is held back, and compressed, until its epoch is sealed.
 //!
-//! 1. It has a free block of its own from the beginning, and until it is packed that is its place for all who read it or link to it: so
-//!    what does not ride has room, and goes there.
-//! 2. What looks like noise is not compressed, and held back only where it has neighbours that are: else it would go out one by one,
-//!    between them. What does not compress goes to its block as soon as nothing of its epoch is being compressed. Of a large epoch it is
-//!    moved together with what is packed (`pack.rs`); without packs, all goes when the epoch grows large.
-//! 3. Held content is copied where it would keep a whole request's memory, and counts in the account of memory.
-//! 4. Of a stream of large epochs whose packs save nothing, little is compressed (`estimate.rs`), until they save something again.
+//! 1. It has a free block of its own from the beginning, and until it is packed, reads and links use that block. So content that does not
+//!    ride has room, and goes there.
+//! 2. Content that looks like noise is not compressed, and held back only where it has neighbours that are: otherwise it would be written
+//!    one by one, between them. Content that does not compress goes to its block as soon as nothing of its epoch is being compressed. In a
+//!    large epoch it is moved together with what is packed (`pack.rs`); without packs, all of it goes when the epoch grows large.
+//! 3. Held content is copied where it would keep the memory of a whole request, and counts in the account of memory.
+//! 4. In a stream of large epochs whose packs save nothing, little is compressed (`estimate.rs`), until packs save something again.
 
 use crate::answers::{Answers, Journal, Lies};
 use crate::buffer::Slice;
@@ -22,12 +22,12 @@ use crate::settings::Compression;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};
 
-/// Bytes charged for each block that is held, besides its content: what it compresses to.
+/// Bytes charged for each held block, besides its content: room for what it compresses to.
 const HELD_COST_BYTES: u64 = BLOCK_BYTES;
 
 /// The most blocks that may be held back at once.
 pub(super) fn held_blocks_max(store: &Store) -> usize {
-    // A quarter of the share, with their content.
+    // They take a quarter of the share, with their content.
     index(store.memory.accountant.limit(Part::Requests) / 4 / (BLOCK_BYTES + HELD_COST_BYTES))
 }
 
@@ -37,7 +37,7 @@ impl Log {
         if store.io.failed { 0 } else { count(store.contents.held.len()) * HELD_COST_BYTES }
     }
 
-    /// Whether further writes should wait until some of what is held back was compressed, and is packed.
+    /// Whether further writes should wait until some held content is compressed, and packed.
     pub fn holds_enough(&self, store: &Store, answers: &Answers) -> bool {
         // Half of the room is left to a request of many blocks.
         let is_half_full = store.contents.held.len() * 2 >= held_blocks_max(store);
@@ -45,7 +45,7 @@ impl Log {
         wants_packs && store.contents.held.asks(store.tables.open.number) || answers.journal.ring_waits_for_content(store)
     }
 
-    /// Holds back the content of a block that is born in the open epoch, or not. What is to be kept of it.
+    /// Holds back the content of a new block of the open epoch, if it may. Returns the content to be kept.
     pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, kind: Kind, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
         let is_small = !store.tables.open.is_large();
         if !may_hold_back(store, &answers.journal, kind, is_small) {
@@ -69,7 +69,7 @@ impl Log {
         Some(block)
     }
 
-    /// A held block was compressed, if it could be.
+    /// Takes the compressed content of a held block; `None`: it does not compress.
     pub fn compressed(&mut self, store: &mut Store, answers: &mut Answers, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
         if store.io.failed {
             return;
@@ -84,15 +84,15 @@ impl Log {
         self.pack_if_large(store, answers, epoch);
     }
 
-    /// The open epoch has grown: if it is no small one any more, nothing of it rides in a unit.
-    pub fn let_large_epoch_go(&mut self, store: &mut Store, answers: &mut Answers) {
+    /// The open epoch has grown. If it is a small one no more, none of its blocks ride in a unit.
+    pub fn release_large_epoch(&mut self, store: &mut Store, answers: &mut Answers) {
         if store.tables.open.births.len() == SMALL_BLOCKS_MAX + 1 && store.settings.compression != Compression::All {
             send_held(store, &mut answers.journal, store.tables.open.number, |_| true);
         }
     }
 
-    /// A pack is born in the open epoch that was not made in it: nothing of it rides in a unit.
-    pub fn let_epoch_of_packs_go(&mut self, store: &mut Store, answers: &mut Answers) {
+    /// A pack that was made in another epoch becomes part of the open one: none of its blocks ride in a unit.
+    pub fn release_epoch_of_packs(&mut self, store: &mut Store, answers: &mut Answers) {
         store.tables.open.has_packs = true;
         if store.settings.compression != Compression::All {
             send_held(store, &mut answers.journal, store.tables.open.number, |_| true);
@@ -100,11 +100,11 @@ impl Log {
     }
 }
 
-/// Whether content of a block that is born in the open epoch may be held back, if that is so `small`.
+/// Whether content of a new block of the open epoch may be held back. `small`: the epoch is a small one.
 fn may_hold_back(store: &Store, journal: &Journal, kind: Kind, small: bool) -> bool {
     let may = store.settings.compression != Compression::Off && kind == Kind::Fingerprint;
     let should = small || store.settings.compression == Compression::All;
-    // Where memory is short, or the ring that keeps acknowledgements, content goes at once.
+    // Where memory, or the acknowledgement journal, is short of room, content goes at once.
     may && should && store.contents.held.len() < held_blocks_max(store) && journal.may_promise_content(store)
 }
 
@@ -114,18 +114,18 @@ fn copy(store: &Store, slice: &Slice) -> Slice {
     copy.freeze().slice(0, 1)
 }
 
-/// Sends what an epoch holds back and that looks so, to its own blocks.
+/// Sends the held blocks of an epoch that `wants` accepts to their own blocks.
 pub fn send_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, wants: impl Fn(&Holding) -> bool) {
     let goes: Vec<Pbn> = store.contents.held.of(epoch).filter(|(_, held)| wants(&held.state)).map(|(pbn, _)| pbn).collect();
     let contents = goes.into_iter().map(|pbn| (pbn, take_held(store, journal, epoch, pbn))).collect();
     store.send_contents(contents);
 }
 
-/// What an epoch holds back no more, because it goes to its own block.
+/// Takes a held block that goes to its own block. Returns its content.
 pub(super) fn take_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn) -> Slice {
     let fresh = store.space.fresh.get(pbn).and_then(|fresh| Some((fresh.held.clone()?, fresh.fingerprint)));
     let held = store.contents.held.remove(epoch, pbn).zip(fresh);
-    let (Held { lbns, .. }, (content, fingerprint)) = held.expect("what is held back is fresh, and has its content");
+    let (Held { lbns, .. }, (content, fingerprint)) = held.expect("a held block is pending, and has its content");
     journal.content_goes_to(store, pbn, lbns.into_iter().map(|lbn| Lies { lbn, slot: 0, fingerprint }).collect());
     content
 }

@@ -1,5 +1,5 @@
-//! What compresses: new content is held back until its epoch is sealed, and rides in the units of a small one, or is packed, several blocks
-//! in one, of a large one.
+//! Compression: new content is held back until its epoch is sealed. Content of a small epoch rides in the epoch's units; content of a large
+//! one is packed, several blocks in one.
 
 mod carry;
 mod hold;

@@ -1,12 +1,12 @@
-//! Packs: what compresses of a large epoch, several client blocks in one block of the device.
+//! Packs: compressed blocks of a large epoch, several client blocks in one block of the device.
 //!
-//! 1. A pack is content: it goes out while its epoch fills, and is flushed before the units that name it (R1). Packs, and what does not
-//!    compress of what is held back with them, lie in the blocks that all these had, and that are free to the medium: side by side, so that
-//!    few writes take all of them.
-//! 2. Neighbours by LBN are packed together, so that they are read together: each block into the first pack that has room for it, of those
-//!    that one of the sixteen blocks before it began.
-//! 3. Only what LBNs of its epoch mean, all of which are known, and nothing in flight has pinned, is packed or moved: every name goes with
-//!    it. A pack has no more links than slots.
+//! 1. A pack is content: it is written while its epoch fills, and flushed before the units that name it (R1). Packs, and the incompressible
+//!    blocks that are held back with them, take blocks that these had before, and that are free on the medium: side by side, so that few
+//!    writes take all of them.
+//! 2. Neighbours by LBN are packed together, so that they are read together: each block goes into the first pack that has room for it,
+//!    among those that one of the sixteen blocks before it began.
+//! 3. A block is packed or moved only if all LBNs that mean it are known and belong to its epoch, and no operation has pinned it: every
+//!    reference moves with it. A pack has no more links than slots.
 
 use super::carry::{Moving, counts_now, free_unwritten, take_away, take_rider};
 use super::hold::{held_blocks_max, take_held};
@@ -27,44 +27,44 @@ use crate::units::{Epoch, Lbn, Pbn, index};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Held blocks of which packs are made: the more, the longer the runs in which these lie.
+/// Held blocks of which packs are made at once: the more, the longer the runs of their blocks.
 const BATCH_BLOCKS: usize = 256;
 
 /// A held block, and the LBNs that mean it, ascending, at least one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Meant {
+struct MappedBlock {
     lbns: Vec<Lbn>,
     pbn: Pbn,
 }
 
-/// One that compresses, and to how many bytes it comes.
+/// A block that compresses, and its compressed size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Small {
-    block: Meant,
+struct CompressedBlock {
+    block: MappedBlock,
     bytes: usize,
 }
 
-/// One that was taken to its pack: with what its block counted.
-struct Taken {
+/// A block that was taken to its pack, and the count of its own block.
+struct PackedRider {
     lbns: Vec<Lbn>,
     rider: Rider,
     counted: i16,
 }
 
-/// A pack takes blocks from among so many neighbours.
+/// A pack takes blocks from among this many neighbours.
 const NEIGHBOURS: usize = 16;
 
-/// What lies in each pack, of so many links at the most: first fit, in their order, of so many neighbours each.
-fn packs(blocks: Vec<Small>, most: usize) -> Vec<Vec<Small>> {
+/// The blocks of each pack, with at most this many links: first fit, in their order, from among [`NEIGHBOURS`] each.
+fn packs(blocks: Vec<CompressedBlock>, most: usize) -> Vec<Vec<CompressedBlock>> {
     let mut done = Vec::new();
-    let mut open: VecDeque<(usize, Vec<Small>)> = VecDeque::new();
+    let mut open: VecDeque<(usize, Vec<CompressedBlock>)> = VecDeque::new();
     for (i, block) in blocks.into_iter().enumerate() {
         while open.front().is_some_and(|(since, _)| since + NEIGHBOURS <= i) {
             done.extend(open.pop_front().map(|(_, pack)| pack));
         }
-        let size = |small: &Small| SLOT_BYTES + small.bytes;
-        let links = |small: &Small| small.block.lbns.len();
-        let takes = |pack: &[Small]| {
+        let size = |small: &CompressedBlock| SLOT_BYTES + small.bytes;
+        let links = |small: &CompressedBlock| small.block.lbns.len();
+        let takes = |pack: &[CompressedBlock]| {
             let fits = pack.iter().map(size).sum::<usize>() + size(&block) <= UNIT_ROOM_BYTES;
             fits && pack.iter().map(links).sum::<usize>() + links(&block) <= most
         };
@@ -77,7 +77,7 @@ fn packs(blocks: Vec<Small>, most: usize) -> Vec<Vec<Small>> {
     done
 }
 
-/// So many of these blocks, in order, and the rest of them: the longest runs are taken, so that few commands write all.
+/// The wanted number of these blocks, in order, and the rest of them. The longest runs are taken, so that few commands write all.
 fn places(mut blocks: Vec<Pbn>, wanted: usize) -> (Vec<Pbn>, Vec<Pbn>) {
     blocks.sort_unstable();
     let mut runs: Vec<&[Pbn]> = blocks.chunk_by(|&one, &next| one + 1 == next).collect();
@@ -89,13 +89,13 @@ fn places(mut blocks: Vec<Pbn>, wanted: usize) -> (Vec<Pbn>, Vec<Pbn>) {
 }
 
 impl Log {
-    /// Whether what an epoch holds back goes out by packs: it fills, and is large.
+    /// Whether the held blocks of an epoch go out as packs: it is the open one, and large.
     pub(super) fn is_to_be_packed(store: &Store, epoch: Epoch) -> bool {
         let is_large = epoch == store.tables.open.number && store.tables.open.is_large();
         is_large && store.settings.compression == Compression::All
     }
 
-    /// Makes packs of what an epoch holds back, if it is large, and there is enough of it.
+    /// Makes packs of the held blocks of an epoch, if it is large, and there are enough of them.
     pub fn pack_if_large(&mut self, store: &mut Store, answers: &mut Answers, epoch: Epoch) {
         if !Self::is_to_be_packed(store, epoch) {
             return;
@@ -110,7 +110,7 @@ impl Log {
             return self.pack(store, &mut answers.journal);
         }
         if answered >= batch && counts.fresh >= NEIGHBOURS.min(most / 4) {
-            // Each looks at all that is held back: again when others have come.
+            // Each attempt looks at all held blocks. The next one follows when others have come.
             store.contents.held.looked_at(epoch);
             if store.contents.held.answered(epoch).count() >= batch {
                 self.pack(store, &mut answers.journal);
@@ -118,40 +118,41 @@ impl Log {
         }
     }
 
-    /// Whether the open epoch is large, and some of what it could pack is still being compressed.
+    /// Whether the open epoch is large, and content that it could pack is being compressed.
     pub fn waits_for_packs(&self, store: &Store) -> bool {
         store.tables.open.is_large() && store.contents.held.asks(store.tables.open.number)
     }
 
-    /// The open epoch is to be sealed: if it is large, all that it holds back goes out.
+    /// Packs and sends all held blocks of the open epoch before it is sealed, if it is large.
     pub fn pack_before_seal(&mut self, store: &mut Store, answers: &mut Answers) {
         let epoch = store.tables.open.number;
         if Self::is_to_be_packed(store, epoch) {
             self.pack(store, &mut answers.journal);
-            // What is still being compressed.
+            // The rest is still being compressed.
             super::send_held(store, &mut answers.journal, epoch, |_| true);
         }
     }
 
-    /// Packs what compresses of what the open epoch holds back, and sends all of it.
+    /// Packs the compressed blocks that the open epoch holds back, and sends the others.
     fn pack(&mut self, store: &mut Store, journal: &mut Journal) {
         let epoch = store.tables.open.number;
         let (mut small, mut whole, mut others) = (Vec::new(), Vec::new(), Vec::new());
-        let mut loose = 0;
+        let mut incompressible = 0;
         for (pbn, held) in store.contents.held.answered(epoch) {
-            loose += usize::from(matches!(held.state, Holding::Loose));
+            incompressible += usize::from(matches!(held.state, Holding::Loose));
             let mut lbns = held.lbns.clone();
             lbns.retain(|lbn| store.tables.open.points.get(lbn) == Some(&MapEntry::Block { pbn, slot: 0 }));
             lbns.sort_unstable();
             lbns.dedup();
-            // Their links and the fingerprint's. What is pinned stays, too: its place is not for other content (R7).
+            // The count is that of these links and of the fingerprint. A pinned block stays where it is, since no other content may take
+            // its place (R7).
             let are_all =
                 !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| store.tables.pending_counts.get(pbn) == links + 1);
             let is_known = are_all && !store.space.pins.contains_key(&pbn);
-            let block = Meant { lbns, pbn };
+            let block = MappedBlock { lbns, pbn };
             match &held.state {
                 _ if !is_known => others.push(pbn),
-                Holding::Small(data) => small.push(Small { block, bytes: data.len() }),
+                Holding::Small(data) => small.push(CompressedBlock { block, bytes: data.len() }),
                 Holding::Loose | Holding::Noise | Holding::Asked(_) => whole.push(block),
             }
         }
@@ -159,9 +160,9 @@ impl Log {
         let most = SLOTS_MAX.min(usize::from(store.settings.refs_limit) - 1);
         let (packs, alone): (Vec<_>, Vec<_>) = packs(small, most).into_iter().partition(|pack| pack.len() > 1);
         let packed: usize = packs.iter().map(Vec::len).sum();
-        self.estimate.note(packed + alone.len() + loose, packed - packs.len());
+        self.estimate.note(packed + alone.len() + incompressible, packed - packs.len());
         store.contents.held.looked_at(epoch);
-        // One alone is as well off in its own block.
+        // One block alone gains nothing by a pack.
         whole.extend(alone.into_iter().flatten().map(|small| small.block));
         let mut contents = place(store, journal, epoch, packs, whole);
         contents.extend(others.into_iter().map(|pbn| (pbn, take_held(store, journal, epoch, pbn))));
@@ -170,56 +171,62 @@ impl Log {
     }
 }
 
-/// What goes to which block: packs and whole blocks to those of all of them, in the longest runs. What lies in one of these stays there.
-fn place(store: &mut Store, journal: &mut Journal, epoch: Epoch, packs: Vec<Vec<Small>>, whole: Vec<Meant>) -> Vec<(Pbn, Slice)> {
+/// Assigns packs and whole blocks to the longest free runs. A block that lies in one of these stays there.
+fn place(
+    store: &mut Store,
+    journal: &mut Journal,
+    epoch: Epoch,
+    packs: Vec<Vec<CompressedBlock>>,
+    whole: Vec<MappedBlock>,
+) -> Vec<(Pbn, Slice)> {
     let all = packs.iter().flatten().map(|small| &small.block).chain(&whole).map(|block| block.pbn).collect();
     let (places, rest) = places(all, packs.len() + whole.len());
     let (stays, moves): (Vec<_>, Vec<_>) = whole.into_iter().partition(|block| places.binary_search(&block.pbn).is_ok());
     let taken: BTreeSet<Pbn> = stays.iter().map(|block| block.pbn).collect();
     let mut vacant = places.into_iter().filter(|pbn| !taken.contains(pbn));
-    // All are taken from where they are before anything lies there.
+    // All blocks leave their places before anything takes these.
     let packs: Vec<_> = packs.into_iter().zip(&mut vacant).map(|(pack, to)| (to, take_riders(store, epoch, pack, to))).collect();
     let moves: Vec<_> = moves.into_iter().zip(vacant).map(|(block, to)| (to, block.lbns, take_away(store, epoch, block.pbn, to))).collect();
     let mut contents: Vec<_> = packs.into_iter().map(|(pbn, riders)| (pbn, make_pack(store, journal, epoch, pbn, riders))).collect();
-    contents.extend(moves.into_iter().map(|(pbn, lbns, moving)| (pbn, lay(store, journal, lbns, pbn, moving))));
+    contents.extend(moves.into_iter().map(|(pbn, lbns, moving)| (pbn, put_at(store, journal, lbns, pbn, moving))));
     contents.extend(stays.into_iter().map(|block| (block.pbn, take_held(store, journal, epoch, block.pbn))));
     free_unwritten(store, rest);
     contents
 }
 
-/// A block that was held back lies here now. Its content.
-fn lay(store: &mut Store, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, moving: Moving) -> Slice {
+/// Puts a block that was held back at its new place. Returns its content.
+fn put_at(store: &mut Store, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, moving: Moving) -> Slice {
     let Moving { fresh, content, counted, .. } = moving;
     counts_now(store, pbn, counted, false);
-    let lies = lies_now(store, lbns, (pbn, 0), fresh.fingerprint);
+    let lies = map_to(store, lbns, (pbn, 0), fresh.fingerprint);
     journal.content_goes_to(store, pbn, lies);
     store.space.fresh.insert(pbn, fresh);
     content
 }
 
-/// What these LBNs mean, in the open epoch, lies here now.
-fn lies_now(store: &mut Store, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<Lies> {
+/// Maps these LBNs to the new place, in the open epoch.
+fn map_to(store: &mut Store, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<Lies> {
     store.tables.open.points.extend(lbns.iter().map(|&lbn| (lbn, MapEntry::Block { pbn, slot })));
     lbns.into_iter().map(|lbn| Lies { lbn, slot, fingerprint }).collect()
 }
 
-fn take_riders(store: &mut Store, epoch: Epoch, blocks: Vec<Small>, place: Pbn) -> Vec<Taken> {
-    let take = |Small { block: Meant { lbns, pbn }, .. }| {
+fn take_riders(store: &mut Store, epoch: Epoch, blocks: Vec<CompressedBlock>, place: Pbn) -> Vec<PackedRider> {
+    let take = |CompressedBlock { block: MappedBlock { lbns, pbn }, .. }| {
         let (rider, counted) = take_rider(store, epoch, pbn, place);
-        Taken { lbns, rider, counted }
+        PackedRider { lbns, rider, counted }
     };
     blocks.into_iter().map(take).collect()
 }
 
-fn make_pack(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn, riders: Vec<Taken>) -> Slice {
+fn make_pack(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn, riders: Vec<PackedRider>) -> Slice {
     let mut writer = UnitWriter::new(Vec::new());
     let mut counts = 1;
     let mut lies = Vec::with_capacity(riders.len());
-    for (Taken { lbns, rider, counted }, slot) in riders.into_iter().zip(1..) {
+    for (PackedRider { lbns, rider, counted }, slot) in riders.into_iter().zip(1..) {
         counts += counted - 1;
         let pushed = writer.push_slot(rider.fingerprint, &rider.data);
         assert_eq!(pushed, Some(slot), "a pack was measured");
-        lies.extend(lies_now(store, lbns, (pbn, slot), rider.fingerprint));
+        lies.extend(map_to(store, lbns, (pbn, slot), rider.fingerprint));
     }
     counts_now(store, pbn, counts, false);
     journal.content_goes_to(store, pbn, lies);
@@ -242,10 +249,12 @@ mod tests {
         linked(&bytes.iter().map(|&bytes| (bytes, 1)).collect::<Vec<_>>(), most)
     }
 
-    /// The sizes in each pack, of blocks of so many bytes and links.
+    /// The sizes in each pack, of blocks with these sizes and numbers of links.
     fn linked(blocks: &[(usize, u64)], most: usize) -> Vec<Vec<usize>> {
-        let block =
-            |(&(bytes, links), i)| Small { block: Meant { lbns: (0..links).map(|n| Lbn(100 * i + n)).collect(), pbn: Pbn(i) }, bytes };
+        let block = |(&(bytes, links), i)| CompressedBlock {
+            block: MappedBlock { lbns: (0..links).map(|n| Lbn(100 * i + n)).collect(), pbn: Pbn(i) },
+            bytes,
+        };
         let blocks = blocks.iter().zip(0..).map(block).collect();
         packs(blocks, most).into_iter().map(|pack| pack.into_iter().map(|small| small.bytes).collect()).collect()
     }

@@ -1,4 +1,4 @@
-//! What the units of a log can name: the LBNs and blocks of the volume, and no more than one unit has room for.
+//! The limits of what units name: the LBNs and blocks of the volume, and no more of them than one unit has room for.
 
 use crate::format::geometry::Geometry;
 use crate::format::page::Region;
@@ -10,11 +10,11 @@ use crate::tables::effect::Effect;
 use crate::units::Pbn;
 
 /// The most pages, each counted for each run, in which records of one unit change something. An epoch's records are gathered by page of the
-/// map, at most 800 LBNs each, in no less than four bytes; names that go are no more than the places of the log have room for, each as a
-/// record of its own (`log_room`), so they come to 1,100 pages.
+/// map, at most 800 LBNs each, in no less than four bytes. Removed fingerprints are no more than the places of the log have room for, each
+/// as a record of its own (`admit_records`), so they come to 1,100 pages.
 const UNIT_PAGES_MAX: u64 = 1 << 14;
 
-/// How many LBNs and how many blocks a volume has, and the last incarnation that its superblock knows.
+/// The numbers of LBNs and blocks of a volume, and the last incarnation that its superblock knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub lbns: u64,
@@ -32,8 +32,8 @@ impl Limits {
         first.is_none_or(|first| first.get() + blocks <= self.pbns)
     }
 
-    /// Whether all that a unit names is the volume's, and no more of it than the records of one unit can mean: of runs that are longer, few
-    /// bytes would take any memory there is.
+    /// Whether a unit names only LBNs and blocks of the volume, and no more of them than the records of one unit can: longer runs would
+    /// take any amount of memory by few bytes.
     pub(super) fn hold(self, unit: &Unit) -> bool {
         let mut pages = 0;
         let mut is_inside = |effect: &Effect| {

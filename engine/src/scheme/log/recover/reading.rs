@@ -1,6 +1,6 @@
-//! The walk is read, a few units at once.
+//! Reads the units that the log scan requests, a few at once.
 
-use super::walk::Walk;
+use super::scan::Scan;
 use crate::buffer::{BufferMut, Slice};
 use crate::format::unit::{UnitKind, open};
 use crate::interface::Class;
@@ -11,26 +11,26 @@ use crate::tables::Unchained;
 use crate::units::Pbn;
 use std::collections::BTreeMap;
 
-/// Reads under way at once.
+/// The most reads under way at once.
 pub(super) const READS_MAX: usize = 64;
 
-/// Blocks with what they hold.
+/// Blocks with their content.
 pub(super) type Contents = Vec<(Pbn, Slice)>;
 
-/// A walk that is being read.
+/// A log that is being scanned.
 pub(super) struct Reading {
-    pub walk: Walk,
-    /// What was read so far and counts for certain.
+    pub scan: Scan,
+    /// Records that were read so far and count for certain.
     pub live: Unchained,
-    /// Units behind the last that is known to be flushed, by sequence.
+    /// Units behind the last one that is known to be flushed, by sequence.
     pub units: BTreeMap<u64, (Pbn, Slice)>,
     pub reads: usize,
-    /// How many records were left when some entered pages the last time (`spill.rs`).
+    /// The number of records that were left when some entered pages the last time (`overflow.rs`).
     pub records_left: u64,
 }
 
-/// How far the reading is.
-pub(super) enum Read {
+/// The result of a step of reading.
+pub(super) enum ReadResult {
     Waits,
     /// There is no memory for more.
     Full,
@@ -38,27 +38,27 @@ pub(super) enum Read {
 }
 
 impl Reading {
-    pub fn new(walk: Walk) -> Self {
-        Self { walk, live: Unchained::default(), units: BTreeMap::new(), reads: 0, records_left: 0 }
+    pub fn new(scan: Scan) -> Self {
+        Self { scan, live: Unchained::default(), units: BTreeMap::new(), reads: 0, records_left: 0 }
     }
 
-    /// Asks for what is known to come.
-    pub fn go_on(&mut self, store: &mut Store) -> Read {
+    /// Requests the units that are known.
+    pub fn go_on(&mut self, store: &mut Store) -> ReadResult {
         let is_full = self.is_full(store);
         while self.reads < READS_MAX && !is_full {
-            let Some((which, pbn)) = self.walk.ask() else { break };
+            let Some((which, pbn)) = self.scan.ask() else { break };
             self.reads += 1;
             store.io.read(IoFor::ReadForScan { unit: which, pbn }, store.geometry.block_at(pbn), 1, false, Class::Log);
         }
         match (self.reads, is_full) {
-            (1.., _) => Read::Waits,
-            (0, true) => Read::Full,
-            (0, false) if self.walk.is_done() => Read::End,
-            (0, false) => Read::Waits,
+            (1.., _) => ReadResult::Waits,
+            (0, true) => ReadResult::Full,
+            (0, false) if self.scan.is_done() => ReadResult::End,
+            (0, false) => ReadResult::Waits,
         }
     }
 
-    /// What lies at the place of a unit has arrived.
+    /// Takes the block that was read at the place of a unit.
     pub fn arrived(&mut self, store: &Store, which: LogUnit, pbn: Pbn, buffer: BufferMut) {
         let unit = open(&store.keys.authenticator, pbn, buffer.block(0));
         self.reads -= 1;
@@ -68,10 +68,11 @@ impl Reading {
             self.units.retain(|&sequence, _| sequence > flushed_upto);
         }
         let live = &mut self.live;
-        self.walk.arrived(which, pbn, unit, &mut |epoch, effect| live.push(epoch, effect));
+        self.scan.arrived(which, pbn, unit, &mut |epoch, effect| live.push(epoch, effect));
     }
 
-    /// Whether records are to leave memory before the walk goes on. Where few could leave it the last time, twice as many have to be there.
+    /// Whether records are to leave memory before the scan continues. Where few could leave it the last time, twice as many have to be
+    /// there.
     fn is_full(&self, store: &Store) -> bool {
         let (bytes, records) = (self.live.bytes(), self.live.len());
         !store.io.read_only && records >= self.records_left.saturating_mul(2) && are_too_many(store, bytes, records)

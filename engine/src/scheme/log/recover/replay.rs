@@ -1,16 +1,16 @@
-//! What units of the walk do, but for what of it is dropped (L5).
+//! The effects of scanned units, without dropped records (L5).
 
 use crate::format::entry::MapEntry;
 use crate::format::places::Places;
 use crate::format::record::Record;
 use crate::format::unit::{Unit, UnitHeader};
 use crate::map::Map;
-use crate::scheme::log::records::Births;
+use crate::scheme::log::records::PendingEntries;
 use crate::tables::effect::Effect;
 use crate::units::{Epoch, Lbn, Pbn};
 use std::ops::Range;
 
-/// The block to which a record links that goes if the block's content is not there.
+/// The linked block whose missing content drops a record.
 pub(super) fn named_by(record: &Record) -> Option<Pbn> {
     match record {
         Record::New { pbn, .. } | Record::Link { to: MapEntry::Block { pbn, .. }, .. } => Some(*pbn),
@@ -18,32 +18,32 @@ pub(super) fn named_by(record: &Record) -> Option<Pbn> {
     }
 }
 
-/// What units do, one after the other.
+/// The effects of units, one after the other.
 #[derive(Default)]
 pub(super) struct Replay {
-    births: Births,
-    /// Block → in which units, by sequence, what names it is dropped.
+    pending: PendingEntries,
+    /// For each block, the units, by sequence, in which records that name it are dropped.
     dropped: Map<Pbn, Vec<Range<u64>>>,
-    /// LBN → what it meant before a record of it that was dropped.
+    /// For each LBN, its old block before a dropped record.
     former: Map<Lbn, Option<Pbn>>,
-    /// Places that the last of them names.
+    /// Places that the last of the units names.
     pub named: Vec<Places>,
-    /// One of them names what the volume does not have: nothing is handed on any more.
+    /// The first unit that names LBNs or blocks that the volume does not have: nothing is passed on from there.
     pub outside: Option<u64>,
 }
 
 impl Replay {
-    /// Of the units behind an anchor that names these places.
+    /// Begins behind a log tail that names these places.
     pub fn behind(places: &[Places]) -> Self {
         Self { named: places.to_vec(), ..Self::default() }
     }
 
-    /// What names these blocks in these units is dropped.
+    /// Drops records in these units that name these blocks.
     pub fn drop_in<'a>(&mut self, units: Range<u64>, lost: impl Iterator<Item = &'a Pbn>) {
         lost.for_each(|&pbn| self.dropped.entry(pbn).or_default().push(units.clone()));
     }
 
-    /// Takes up what it says of the units before it, none of which was handed on.
+    /// Takes the closing records of a unit. They are about units before it, none of which was passed on.
     pub fn closes(&mut self, unit: &Unit) {
         for record in &unit.records {
             if let Record::Closing { first, lost } = record {
@@ -57,7 +57,7 @@ impl Replay {
         dropped.is_some_and(|units| units.iter().any(|units| units.contains(&sequence)))
     }
 
-    /// Hands on what the next unit does.
+    /// Passes on the effects of the next unit.
     pub fn hand_on(&mut self, unit: &Unit, pbn: Pbn, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         self.named.clone_from(&unit.places);
         if self.outside.is_some() {
@@ -65,12 +65,12 @@ impl Replay {
         }
         let UnitHeader { sequence, epoch, unit: i, units, .. } = unit.header;
         if !unit.slots.is_empty() {
-            self.births.of_carrier(pbn, unit.authenticator);
+            self.pending.of_carrier(pbn, unit.authenticator);
         }
         for record in &unit.records {
             let is_dropped = !self.dropped.is_empty() && self.is_dropped(sequence, record);
             let former = &mut self.former;
-            self.births.effects_of(record, &mut |effect: Effect<'_>| match effect.lbn {
+            self.pending.effects_of(record, &mut |effect: Effect<'_>| match effect.lbn {
                 Some(lbn) if is_dropped => {
                     former.entry(lbn).or_insert(effect.old);
                 }
@@ -78,12 +78,12 @@ impl Replay {
             });
         }
         if i + 1 == units {
-            self.births.rest(&mut |effect| push(epoch, &effect));
+            self.pending.rest(&mut |effect| push(epoch, &effect));
         }
     }
 }
 
-/// Hands on an effect, its old blocks put right where the records before it were dropped.
+/// Passes on an effect, with its old blocks corrected where records before it were dropped.
 fn put_right(effect: Effect<'_>, former: &mut Map<Lbn, Option<Pbn>>, push: &mut dyn FnMut(Effect<'_>)) {
     let Some(lbn) = effect.lbn.filter(|_| !former.is_empty()) else { return push(effect) };
     let mut from = 0;

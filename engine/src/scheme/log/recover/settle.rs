@@ -1,5 +1,5 @@
-//! Where the log ends becomes durable: what counts and may not have been flushed is written again, and, after a crash, a unit closes the
-//! log.
+//! Makes the end of the log durable: blocks that count and may not have been flushed are written again, and, after a crash, a unit closes
+//! the log.
 
 use super::reading::Contents;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -12,46 +12,46 @@ use crate::space::Fresh;
 use crate::store::Store;
 use crate::units::Epoch;
 
-/// What is left to be done when a log was read.
+/// The work that is left when a log was read.
 #[derive(Default)]
 pub(crate) struct Settling {
-    /// What the first unit has to say, if one is needed.
+    /// The record of the first unit, if one is needed.
     closing: Option<Record>,
-    /// The log was closed after a crash before, and nothing counts behind.
+    /// An earlier opening closed the log after a crash, and nothing counts behind that.
     pub is_closed: bool,
-    /// What was found and counts, though nobody knows that it was flushed: to be written again.
-    again: Contents,
-    /// Blocks of that, or of the closing unit, that are not written yet.
+    /// Blocks that count, and may not have been flushed: they are written again.
+    to_rewrite: Contents,
+    /// The number of blocks of these, or of the closing unit, that are not written yet.
     blocks_left: usize,
     /// The places are chosen.
     pub is_ready: bool,
-    /// Where the log ends is durable.
+    /// The end of the log is durable.
     pub is_settled: bool,
 }
 
 impl Settling {
-    pub fn new(closing: Option<Record>, is_closed: bool, again: Contents) -> Self {
-        Self { closing, is_closed, again, ..Self::default() }
+    pub fn new(closing: Option<Record>, is_closed: bool, to_rewrite: Contents) -> Self {
+        Self { closing, is_closed, to_rewrite, ..Self::default() }
     }
 
-    /// An opening that may not write reads from memory what another would write again.
+    /// Keeps in memory what another opening would write again, for reads of an opening that may not write.
     pub fn keep(&mut self, store: &mut Store) {
-        for (pbn, content) in std::mem::take(&mut self.again) {
+        for (pbn, content) in std::mem::take(&mut self.to_rewrite) {
             let fresh = Fresh { kind: Kind::None, fingerprint: FingerprintEntry::NONE.value, epoch: 0, held: Some(content), waits: false };
             store.space.fresh.insert(pbn, fresh);
         }
     }
 
-    /// The superblock says that the volume is open: what was found behind the last unit known to be flushed is written again, and then the
-    /// first unit may follow. Whether all of that is done.
+    /// Continues once the superblock records that the volume is open: writes the blocks again, and then the closing unit. Returns whether
+    /// all of that is done.
     pub fn go_on(&mut self, store: &mut Store, log: Option<&mut Log>) -> bool {
-        let again = std::mem::take(&mut self.again);
-        if !again.is_empty() {
-            self.blocks_left = again.len();
-            write_units(store, again, false);
+        let to_rewrite = std::mem::take(&mut self.to_rewrite);
+        if !to_rewrite.is_empty() {
+            self.blocks_left = to_rewrite.len();
+            write_units(store, to_rewrite, false);
             return false;
         }
-        // All that counts is flushed: the closing unit may say so.
+        // All that counts is flushed: the closing unit may confirm it.
         let (Some(closing), Some(log)) = (self.closing.take(), log) else {
             self.is_settled = true;
             return true;
@@ -69,7 +69,7 @@ impl Settling {
         false
     }
 
-    /// Some of it is on the device; when all is, that is flushed.
+    /// Counts blocks that are on the device, and flushes when all are.
     pub fn units_written(&mut self, store: &mut Store, units: usize) {
         if self.blocks_left > 0 {
             self.blocks_left -= units;

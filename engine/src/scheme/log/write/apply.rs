@@ -1,24 +1,24 @@
-//! Committed effects enter the pages in memory; counts of what is not committed stand beside them.
+//! Committed effects enter the pages in memory; counts of epochs that are not committed stand beside them.
 
 use crate::fingerprint::Fingerprint;
 use crate::format::record::Record;
-use crate::scheme::log::records::Births;
+use crate::scheme::log::records::PendingEntries;
 use crate::store::Store;
 use crate::tables::effect::Effect;
 use crate::units::{Epoch, Pbn};
 
-/// What the records of an epoch that is durable, and the carriers among its units, do: it enters the pages in memory. The blocks that lose
-/// a link, each as often.
+/// Applies the records of a durable epoch, and the carriers among its units, to the pages in memory. Returns the blocks that lose a link,
+/// once for each link.
 pub(super) fn commit_records(store: &mut Store, epoch: Epoch, carriers: &[(Pbn, Fingerprint)], records: &[Record]) -> Vec<Pbn> {
     let mut unlinked = Vec::new();
-    let mut births = Births::default();
+    let mut pending = PendingEntries::default();
     for &(pbn, authenticator) in carriers {
-        births.of_carrier(pbn, authenticator);
+        pending.of_carrier(pbn, authenticator);
         store.space.carriers.changed(pbn, true);
         store.end_fresh(pbn, epoch.0);
     }
     for record in records {
-        births.effects_of(record, &mut |effect| commit_effect(store, epoch, &effect, &mut unlinked));
+        pending.effects_of(record, &mut |effect| commit_effect(store, epoch, &effect, &mut unlinked));
         match record {
             Record::New { pbn, .. } => store.end_fresh(*pbn, epoch.0),
             Record::Carrier { pbn, .. } => {
@@ -32,12 +32,12 @@ pub(super) fn commit_records(store: &mut Store, epoch: Epoch, carriers: &[(Pbn, 
             _ => {}
         }
     }
-    births.rest(&mut |effect| commit_effect(store, epoch, &effect, &mut unlinked));
+    pending.rest(&mut |effect| commit_effect(store, epoch, &effect, &mut unlinked));
     unlinked
 }
 
-/// What clients see of counts stays: what an effect links counted already, and what it unlinks, which goes to `unlinked`, counts until it
-/// is given up.
+/// Applies an effect. The counts that clients see stay: a new link was counted before, and an old one, which goes to `unlinked`, counts
+/// until it is freed.
 fn commit_effect(store: &mut Store, epoch: Epoch, effect: &Effect<'_>, unlinked: &mut Vec<Pbn>) {
     let tables = &mut store.tables;
     tables.committed().records.push(epoch, effect);

@@ -1,8 +1,8 @@
-//! Composing the units of an epoch: which record stands in which, what each says of itself, and sending them.
+//! Composes and sends the units of an epoch.
 //!
 //! 1. Carriers come first, and take as many records as they have room for; plain units take the rest. Records keep their order.
-//! 2. Units whose places lie side by side go out in one write. A cut may leave any of them, as of several writes.
-//! 3. Every unit says which unit was flushed last when it was composed, and names the places of those behind it: two or more.
+//! 2. Units whose places lie side by side are sent in one write. After power loss any subset of them may survive.
+//! 3. Every unit names the unit that was flushed last when it was composed, and the places of those behind it: two or more.
 
 use crate::buffer::Slice;
 use crate::format::entry::Kind;
@@ -44,7 +44,7 @@ impl Log {
         write_units(store, blocks, fua);
     }
 
-    /// The units, filled, and whether each is a carrier.
+    /// The filled units, and whether each is a carrier.
     fn compose_units(&self, commit: &Commit, riders: Vec<Vec<Rider>>) -> Vec<(UnitWriter, bool)> {
         let mut records = commit.records.iter().cloned();
         let mut rest = records.next();
@@ -65,7 +65,7 @@ impl Log {
         }
     }
 
-    /// The places that follow the n-th unit after the next.
+    /// Places that follow the n-th unit after the next.
     pub fn places_behind(&self, n: usize, is_carrier: bool) -> Vec<Places> {
         let mut places = runs(self.places.iter().skip(n + 1).copied());
         if is_carrier {
@@ -74,15 +74,15 @@ impl Log {
         places
     }
 
-    /// Units at neighbouring places are on the device, if `good`.
+    /// Continues after a write of units at neighbouring places. `good`: they are on the device.
     pub fn units_written(&mut self, store: &mut Store, units: usize, carriers: Vec<Pbn>, good: bool) {
         for pbn in carriers {
             let in_flight = store.space.fresh.get_mut(pbn).and_then(|fresh| Some((fresh.held.take()?, fresh.waits)));
-            let (content, waits) = in_flight.expect("a carrier in flight is fresh, and its content is held");
+            let (content, waits) = in_flight.expect("a carrier in flight is pending, and has its content");
             if !good {
                 continue;
             }
-            // A duplicate of what rides in it would else read it back.
+            // Otherwise a duplicate of content that rides in it would read it back.
             store.contents.cache.fill_written(pbn, content.block(0));
             if !waits {
                 store.space.forget_fresh(pbn);
@@ -95,7 +95,7 @@ impl Log {
     }
 }
 
-/// Writes units, or, at an opening, whatever is written again with them.
+/// Writes units, and, at an opening, content that is written again with them.
 pub fn write_units(store: &mut Store, blocks: Vec<(Pbn, Slice)>, fua: bool) {
     store.write_blocks(blocks, Class::Log, |store, first, units| {
         let is_carrier = |pbn: &Pbn| store.space.fresh.get(*pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
@@ -104,7 +104,7 @@ pub fn write_units(store: &mut Store, blocks: Vec<(Pbn, Slice)>, fua: bool) {
     });
 }
 
-/// Puts records into a unit, as many as it holds. The first that it does not hold, or what is left of it.
+/// Puts as many records into a unit as it holds. Returns the first that does not fit, or the rest of it.
 fn fill(writer: &mut UnitWriter, first: Option<Record>, others: &mut impl Iterator<Item = Record>) -> Option<Record> {
     let mut next = first;
     while let Some(record) = next {

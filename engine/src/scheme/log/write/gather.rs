@@ -1,10 +1,9 @@
-//! What an epoch's records say: for each LBN what it means from now on, and the block that it meant before.
+//! Gathers the records of an epoch: for each LBN its new entry, and its old block.
 //!
-//! The records of a large epoch name runs of new blocks by short names only: the fingerprints enter their pages after the commit, as in
-//! mode
-//! `ordered`, and a crash may lose them.
+//! The records of a large epoch name runs of new blocks by short fingerprints only: the whole fingerprints enter their pages after the
+//! commit, as in mode `ordered`, and a crash may lose them.
 //!
-//! A map page in memory holds what is committed, so that is where the old blocks stand; its pages come first.
+//! A map page in memory holds what is committed, so the old blocks are read there; the pages are loaded first.
 
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::page::{PageId, Region};
@@ -15,7 +14,7 @@ use crate::tables::Tables;
 use crate::units::{Lbn, Pbn, index};
 use std::collections::BTreeSet;
 
-/// LBNs that lie side by side and are unmapped, with what they meant.
+/// Neighbouring LBNs that are unmapped, with their old blocks.
 struct Clearing {
     lbn: Lbn,
     end: Lbn,
@@ -33,7 +32,7 @@ impl Clearing {
     }
 }
 
-/// Adds to the last of the runs, which have at most so many blocks, or begins one.
+/// Adds to the last of the runs, which have at most `most` blocks, or begins one.
 fn push_old(olds: &mut Vec<OldRun>, old: Option<Pbn>, most: u64) {
     match olds.last_mut() {
         Some(run) if run.blocks < most && run.first.map(|first| first + run.blocks) == old => run.blocks += 1,
@@ -41,7 +40,7 @@ fn push_old(olds: &mut Vec<OldRun>, old: Option<Pbn>, most: u64) {
     }
 }
 
-/// Adds a new block to the run that it goes on, or begins one with it.
+/// Adds a new block to the run that it continues, or begins one with it.
 fn add_to_extent(log: &mut Commit, lbn: Lbn, (pbn, short): (Pbn, u32), old: Option<Pbn>) {
     let goes_on = log.extent_end.replace((lbn + 1, pbn + 1)) == Some((lbn, pbn));
     match log.records.last_mut() {
@@ -54,7 +53,7 @@ fn add_to_extent(log: &mut Commit, lbn: Lbn, (pbn, short): (Pbn, u32), old: Opti
 }
 
 impl Commit {
-    /// Gathers the records of the committing epoch that lie on one map page, which is in memory.
+    /// Gathers the records of the committing epoch that belong to one map page, which is in memory.
     pub(super) fn gather(&mut self, store: &mut Store, id: PageId) {
         let first = store.geometry.first_lbn(id);
         let end = Lbn((first.0 + Region::Map.entries_per_page()).min(store.geometry.logical_blocks));
@@ -78,15 +77,15 @@ impl Commit {
         self.records.extend(clearing.map(Clearing::take));
         for (&lbn, &to) in epoch.points.range(first..end) {
             let old = store.geometry.known(page.content.map(index(lbn - first)));
-            let newborn = to.pbn().filter(|pbn| self.newborn.remove(pbn));
-            if old == to && newborn.is_none() {
-                // The increment of a link that was there already goes again.
+            let pending = to.pbn().filter(|pbn| self.pending.remove(pbn));
+            if old == to && pending.is_none() {
+                // The link existed before, so its increment is cancelled.
                 epoch.cancelled.extend(to.pbn());
                 continue;
             }
             // Where a damaged map has linked to a block that was free, that link was never counted.
-            let old = old.pbn().filter(|&old| newborn != Some(old));
-            let record = match newborn.and_then(|pbn| Some((pbn, store.space.fresh.get(pbn)?))) {
+            let old = old.pbn().filter(|&old| pending != Some(old));
+            let record = match pending.and_then(|pbn| Some((pbn, store.space.fresh.get(pbn)?))) {
                 Some((pbn, fresh)) if fresh.kind == Kind::Carrier => {
                     self.records.push(Record::Carrier { pbn, authenticator: fresh.fingerprint });
                     Record::Link { lbn, to, old }
@@ -105,14 +104,14 @@ impl Commit {
         }
     }
 
-    /// What is left when all map pages have been gathered: fingerprints that go.
+    /// Gathers the removed fingerprints, when the records of all map pages are there.
     pub(super) fn gather_rest(&mut self, store: &mut Store) {
-        debug_assert!(self.newborn.is_empty(), "every block that was born has a record");
+        debug_assert!(self.pending.is_empty(), "every pending block has a record");
         self.records.extend(removals(&store.tables.committing().removed));
     }
 }
 
-/// The fingerprint entries of these blocks go: neighbours by one record.
+/// The records that remove the fingerprint entries of these blocks: one for neighbours.
 fn removals(blocks: &BTreeSet<Pbn>) -> Vec<Record> {
     let mut records = Vec::new();
     for &pbn in blocks {

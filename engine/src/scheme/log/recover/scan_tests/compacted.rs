@@ -1,9 +1,9 @@
-//! What was condensed: read in order, all of it, or not at all.
+//! Compacted units are read in order, all of them, or not at all.
 
 use super::*;
 
-/// A walk of one unit behind two segments, of units 3 to 6 and 7 to 10, the first of two condensed units.
-fn condensed_anchor() -> Anchor {
+/// A log of one unit behind two segments, of units 3 to 6 and 7 to 10, the first of two compacted units.
+fn tail_behind_copies() -> Anchor {
     let condensed = Condensed { since: 2, places: runs([100, 101, 103].map(Pbn).into_iter()) };
     Anchor { condensed, ..anchor() }
 }
@@ -31,15 +31,15 @@ fn copies() -> [(u64, Unit); 3] {
     ]
 }
 
-/// What is missing, and what the rest does.
+/// The missing unit, and the effects of the others.
 fn read_of(anchor: &Anchor, copies: impl IntoIterator<Item = (u64, Unit)>) -> (Option<Pbn>, Vec<(Epoch, Effect<'static>)>) {
     let mut medium = Medium::of([unit(11, vec![link(9, 40, None)])]);
     for (pbn, copy) in copies {
         medium = medium.with(Pbn(pbn), copy);
     }
     let [one, other] = [true, false].map(|oldest_first| {
-        let (ended, copied) = medium.all_walked_from(anchor.clone(), oldest_first);
-        (ended.condensed_missing, copied, ended.end, ended.condensed)
+        let (ended, copied) = medium.all_scanned_from(anchor.clone(), oldest_first);
+        (ended.missing_compacted, copied, ended.end, ended.compacted)
     });
     assert_eq!(one, other);
     (one.0, one.1)
@@ -47,16 +47,16 @@ fn read_of(anchor: &Anchor, copies: impl IntoIterator<Item = (u64, Unit)>) -> (O
 
 #[test]
 fn copies_are_read_in_order_each_with_its_epoch() {
-    let (missing, copied) = read_of(&condensed_anchor(), copies());
-    let said: Vec<_> =
+    let (missing, copied) = read_of(&tail_behind_copies(), copies());
+    let effects: Vec<_> =
         copied.iter().map(|(epoch, effect)| (epoch.get(), effect.lbn.unwrap().get(), effect.to.pbn().unwrap().get())).collect();
-    assert_eq!((missing, said), (None, vec![(3, 1, 20), (5, 2, 20), (5, 3, 20), (7, 1, 30), (10, 2, 30)]));
+    assert_eq!((missing, effects), (None, vec![(3, 1, 20), (5, 2, 20), (5, 3, 20), (7, 1, 30), (10, 2, 30)]));
 }
 
 #[test]
 fn a_copy_that_is_not_there_is_missing() {
     for gone in [100, 101, 103] {
-        let (missing, _) = read_of(&condensed_anchor(), copies().into_iter().filter(|(pbn, _)| *pbn != gone));
+        let (missing, _) = read_of(&tail_behind_copies(), copies().into_iter().filter(|(pbn, _)| *pbn != gone));
         assert_eq!(missing, Some(Pbn(gone)));
     }
 }
@@ -67,7 +67,7 @@ fn a_copy_of_anything_else_is_not_there() {
         let mut copies = copies();
         change(&mut copies[at].1);
         let pbn = copies[at].0;
-        (read_of(&condensed_anchor(), copies).0, pbn)
+        (read_of(&tail_behind_copies(), copies).0, pbn)
     };
     type Change<'a> = (usize, &'a dyn Fn(&mut Unit));
     let changes: [Change<'_>; 10] = [
@@ -90,9 +90,9 @@ fn a_copy_of_anything_else_is_not_there() {
     assert_eq!(wrong(2, &outside).0, Some(Pbn(103)));
 }
 
-/// The list is cut short, or begins later than the anchor says.
+/// The list ends early, or begins later than the log tail says.
 #[test]
-fn copies_reach_from_where_the_anchor_says_to_the_walk() {
+fn copies_reach_from_where_the_log_tail_says_up_to_it() {
     let ended_early = |places: &[u64]| {
         let condensed = Condensed { since: 2, places: runs(places.iter().copied().map(Pbn)) };
         read_of(&Anchor { condensed, ..anchor() }, copies()).0

@@ -1,11 +1,11 @@
-//! Where a log ends, and what of it counts.
+//! The end of a log, and the units that count.
 
-mod condensed;
+mod compacted;
 mod limits;
 mod replay;
 
 use super::limits::Limits;
-use super::walk::{Ended, Walk};
+use super::scan::{Scan, ScanEnd};
 use crate::fingerprint::Fingerprint;
 use crate::format::anchor::{Anchor, Barrier, Condensed};
 use crate::format::entry::{FingerprintEntry, MapEntry};
@@ -18,14 +18,14 @@ use crate::tables::effect::{Effect, Name};
 use crate::units::{Epoch, Lbn, Pbn};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The sequence where the walk begins, and its epoch.
+/// The sequence where the scan begins, and its epoch.
 const FIRST: u64 = 11;
 /// Places that each unit names.
 const NAMED: u64 = 3;
 
 const LIMITS: Limits = Limits { lbns: 5000, pbns: 3000, incarnation: 20 };
 
-/// Where a unit lies if nothing says otherwise.
+/// The place of a unit, unless a test names another one.
 fn place(sequence: u64) -> Pbn {
     Pbn(1000 + sequence)
 }
@@ -74,7 +74,7 @@ fn epoch_of(units: u32, first: u64) -> Vec<Unit> {
     (0..units).map(nth).collect()
 }
 
-/// What lies where.
+/// Units by place.
 #[derive(Default)]
 struct Medium(BTreeMap<Pbn, Unit>);
 
@@ -93,28 +93,28 @@ impl Medium {
         self
     }
 
-    /// Reads it, and hands in what is under way oldest first or newest first: the end is the same.
-    fn end(&self) -> Ended {
-        let [one, other] = [true, false].map(|oldest_first| self.walked(oldest_first));
-        assert_eq!((one.end, one.flushed, one.missing, &one.come), (other.end, other.flushed, other.missing, &other.come));
+    /// Scans it with reads that complete oldest first, and newest first: the end is the same.
+    fn end(&self) -> ScanEnd {
+        let [one, other] = [true, false].map(|oldest_first| self.scanned(oldest_first));
+        assert_eq!((one.end, one.flushed, one.missing, &one.next_places), (other.end, other.flushed, other.missing, &other.next_places));
         one
     }
 
-    fn walked(&self, oldest_first: bool) -> Ended {
-        self.walked_from(anchor(), oldest_first)
+    fn scanned(&self, oldest_first: bool) -> ScanEnd {
+        self.scanned_from(anchor(), oldest_first)
     }
 
-    fn walked_from(&self, anchor: Anchor, oldest_first: bool) -> Ended {
-        self.all_walked_from(anchor, oldest_first).0
+    fn scanned_from(&self, anchor: Anchor, oldest_first: bool) -> ScanEnd {
+        self.all_scanned_from(anchor, oldest_first).0
     }
 
-    /// Besides, what was handed on meanwhile.
-    fn all_walked_from(&self, anchor: Anchor, oldest_first: bool) -> (Ended, Vec<(Epoch, Effect<'static>)>) {
-        let mut walk = Walk::new(anchor, LIMITS);
+    /// The end, and the effects that were passed on before it.
+    fn all_scanned_from(&self, anchor: Anchor, oldest_first: bool) -> (ScanEnd, Vec<(Epoch, Effect<'static>)>) {
+        let mut scan = Scan::new(anchor, LIMITS);
         let mut handed_on = Vec::new();
         loop {
             let mut under_way = Vec::new();
-            while let Some(asked) = walk.ask() {
+            while let Some(asked) = scan.ask() {
                 under_way.push(asked);
             }
             if under_way.is_empty() {
@@ -124,11 +124,11 @@ impl Medium {
                 under_way.reverse();
             }
             for (which, pbn) in under_way {
-                walk.arrived(which, pbn, self.0.get(&pbn).cloned(), &mut |epoch, effect| handed_on.push((epoch, kept(effect))));
+                scan.arrived(which, pbn, self.0.get(&pbn).cloned(), &mut |epoch, effect| handed_on.push((epoch, kept(effect))));
             }
         }
-        assert!(walk.is_done());
-        (walk.end(), handed_on)
+        assert!(scan.is_done());
+        (scan.end(), handed_on)
     }
 }
 
@@ -145,11 +145,11 @@ fn kept(effect: &Effect<'_>) -> Effect<'static> {
 }
 
 /// (last unit that counts, last one that is known to be flushed, first one that is damaged)
-fn ends(ended: &Ended) -> (u64, u64, Option<u64>) {
+fn ends(ended: &ScanEnd) -> (u64, u64, Option<u64>) {
     (ended.end, ended.flushed, ended.missing)
 }
 
-fn places_of(ended: &Ended) -> Vec<Pbn> {
+fn places_of(ended: &ScanEnd) -> Vec<Pbn> {
     ended.units.iter().map(|unit| unit.pbn).collect()
 }
 
@@ -187,7 +187,7 @@ fn an_empty_log_ends_where_it_begins() {
     let ended = Medium::default().end();
     assert_eq!(ends(&ended), (10, 10, None));
     assert_eq!((ended.epoch, ended.epoch_seen, ended.first), (Epoch(10), Epoch(10), 11));
-    assert_eq!(ended.come, [place(11), place(12), place(13)]);
+    assert_eq!(ended.next_places, [place(11), place(12), place(13)]);
     assert!(ended.units.is_empty() && !ended.is_closed());
 }
 
@@ -195,12 +195,12 @@ fn an_empty_log_ends_where_it_begins() {
 fn the_last_epoch_counts_if_it_is_there() {
     let ended = three().end();
     assert_eq!(ends(&ended), (13, 12, None));
-    assert_eq!((ended.epoch, &ended.come[..]), (Epoch(13), &[place(14), place(15), place(16)][..]));
+    assert_eq!((ended.epoch, &ended.next_places[..]), (Epoch(13), &[place(14), place(15), place(16)][..]));
     assert_eq!(places_of(&ended), [place(11), place(12), place(13)]);
     assert_eq!([10, 11, 13, 14].map(|sequence| ended.place_of(sequence)), [None, Some(place(11)), Some(place(13)), None]);
     let ended = three().without(13).end();
     assert_eq!(ends(&ended), (12, 11, None));
-    assert_eq!(ended.come[0], place(13));
+    assert_eq!(ended.next_places[0], place(13));
 }
 
 #[test]
@@ -208,13 +208,13 @@ fn a_hole_before_what_was_flushed_is_damage() {
     for (hole, end) in [(11, 10), (12, 11)] {
         let ended = three().without(hole).end();
         assert_eq!(ends(&ended), (end, end, Some(hole)));
-        assert_eq!((ended.epoch, ended.epoch_seen), (Epoch(end), Epoch(13)), "no number is given twice");
+        assert_eq!((ended.epoch, ended.epoch_seen), (Epoch(end), Epoch(13)), "no number is given block_used_twice");
     }
-    // Nobody says that 12 was flushed, though something lies behind it.
+    // No unit confirms the flush of 12, though a unit lies behind it.
     let unknowing = changed(unit(13, Vec::new()), |h| h.flushed_upto = 11);
     let ended = three().without(12).with(place(13), unknowing).end();
     assert_eq!(ends(&ended), (11, 11, None), "a unit behind a hole is never used");
-    assert_eq!(ended.come[0], place(12));
+    assert_eq!(ended.next_places[0], place(12));
 }
 
 #[test]
@@ -235,9 +235,9 @@ fn a_torn_epoch_of_several_units_does_not_count() {
     for hole in 12..15 {
         let ended = long().without(hole).end();
         assert_eq!(ends(&ended), (11, 11, None), "without {hole}");
-        assert_eq!((ended.epoch, ended.epoch_seen, ended.come[0]), (Epoch(11), Epoch(12), place(12)));
+        assert_eq!((ended.epoch, ended.epoch_seen, ended.next_places[0]), (Epoch(11), Epoch(12), place(12)));
     }
-    // All there, but not of one epoch, of one length, of one incarnation.
+    // All units are there, but not of one epoch, one length, one incarnation.
     let mixed: [fn(&mut UnitHeader); 4] =
         [|h| h.epoch = Epoch(13), |h| h.units = 4, |h| (h.unit, h.flushed_upto) = (1, 11), |h| h.incarnation = 5];
     for mix in mixed {
@@ -255,12 +255,12 @@ fn only_one_epoch_counts_behind_what_is_known_to_be_flushed() {
 #[test]
 fn a_unit_of_a_lower_incarnation_is_not_there() {
     let older = |sequence, incarnation| changed(unit(sequence, Vec::new()), |h| h.incarnation = incarnation);
-    assert_eq!(ends(&Medium::of([older(11, 3)]).end()), (10, 10, None), "lower than the anchor's");
+    assert_eq!(ends(&Medium::of([older(11, 3)]).end()), (10, 10, None), "lower than that of the log tail");
     let fallen = Medium::of([unit(11, Vec::new()), older(12, 6), older(13, 5)]);
     assert_eq!(ends(&fallen.end()), (12, 11, None), "lower than the one's before");
-    // What such a unit says of others is not heard.
-    let said = changed(older(12, 3), |h| h.flushed_upto = 11);
-    assert_eq!(ends(&Medium::of([unit(11, Vec::new()), said]).end()), (11, 10, None));
+    // The `flushed_upto` of such a unit is ignored.
+    let older_unit = changed(older(12, 3), |h| h.flushed_upto = 11);
+    assert_eq!(ends(&Medium::of([unit(11, Vec::new()), older_unit]).end()), (11, 10, None));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn a_unit_of_another_number_is_not_there() {
     assert_eq!(ends(&elsewhere.end()), (11, 10, None));
 }
 
-/// After a crash the new incarnation's first unit takes the place of a unit that did not count, and names other places behind it.
+/// After a crash the first unit of the new incarnation takes the place of a unit that did not count, and names other places behind it.
 #[test]
 fn the_new_incarnation_may_name_other_places() {
     let [head, second, third] = <[Unit; 3]>::try_from(epoch_of(3, 12)).expect("three units");
@@ -281,17 +281,17 @@ fn the_new_incarnation_may_name_other_places() {
     let ended = closed.end();
     assert_eq!(ends(&ended), (12, 11, None));
     assert!(ended.is_closed());
-    assert_eq!(ended.come, [Pbn(70), Pbn(71), Pbn(80)]);
+    assert_eq!(ended.next_places, [Pbn(70), Pbn(71), Pbn(80)]);
     let mut next = changed(unit(13, Vec::new()), |h| h.incarnation = 5);
     next.places = runs([Pbn(71), Pbn(80), Pbn(81)].into_iter());
     let ended = closed.with(Pbn(70), next).end();
     assert_eq!(ends(&ended), (13, 12, None));
     assert_eq!(places_of(&ended), [place(11), place(12), Pbn(70)]);
-    assert_eq!(ended.come, [Pbn(71), Pbn(80), Pbn(81)]);
+    assert_eq!(ended.next_places, [Pbn(71), Pbn(80), Pbn(81)]);
     assert!(!ended.is_closed());
 }
 
-/// What lay behind the closing unit when an opening found nothing there is of its incarnation, and may be a whole epoch the next time.
+/// A block behind the closing unit, where an opening found no unit, may be a unit of its incarnation, and a whole epoch, the next time.
 #[test]
 fn nothing_from_before_the_barrier_counts_behind_it() {
     let closed = |h: &mut UnitHeader| h.incarnation = 5;
@@ -300,7 +300,7 @@ fn nothing_from_before_the_barrier_counts_behind_it() {
         Medium::of([unit(11, Vec::new()), closing, changed(unit(13, Vec::new()), |h| h.incarnation = behind)])
     };
     let with = |barrier| Anchor { barrier, ..anchor() };
-    let ends_from = |medium: &Medium, barrier| ends(&medium.walked_from(with(barrier), true));
+    let ends_from = |medium: &Medium, barrier| ends(&medium.scanned_from(with(barrier), true));
     assert_eq!(ends_from(&log(5), None), (13, 12, None));
     let barrier = Some(Barrier { sequence: 12, incarnation: 7 });
     assert_eq!(ends_from(&log(5), barrier), (12, 11, None));
@@ -309,10 +309,10 @@ fn nothing_from_before_the_barrier_counts_behind_it() {
 }
 
 #[test]
-fn an_anchor_that_does_not_know_what_was_flushed_before_it_is_one_that_does() {
+fn a_log_tail_confirms_the_units_before_it_whatever_it_says() {
     let anchor = Anchor { flushed_upto: FIRST - 4, ..anchor() };
-    assert_eq!(ends(&Medium::default().walked_from(anchor.clone(), true)), (10, 10, None));
-    assert_eq!(ends(&three().walked_from(anchor, true)), (13, 12, None));
+    assert_eq!(ends(&Medium::default().scanned_from(anchor.clone(), true)), (10, 10, None));
+    assert_eq!(ends(&three().scanned_from(anchor, true)), (13, 12, None));
 }
 
 fn name(pbn: u64) -> FingerprintEntry {
@@ -346,15 +346,15 @@ fn places_are_named_by_runs() {
     assert_eq!(places(&scattered).len(), 32, "no more than a unit names");
 }
 
-/// The unit that says that the one before was flushed may be gone the next time; what that one says of those before it stays true.
+/// The unit that confirms the flush of the one before may be gone the next time; the confirmations of that one stay true.
 #[test]
 fn certain_is_what_a_flushed_unit_says_was_flushed() {
     let certain = |units: u64| {
-        let mut walk = Walk::new(anchor(), LIMITS);
+        let mut scan = Scan::new(anchor(), LIMITS);
         for sequence in FIRST..FIRST + units {
-            walk.arrived(LogUnit::Tail(sequence), place(sequence), Some(unit(sequence, Vec::new())), &mut |_, _| ());
+            scan.arrived(LogUnit::Tail(sequence), place(sequence), Some(unit(sequence, Vec::new())), &mut |_, _| ());
         }
-        walk.certain().get()
+        scan.certain().get()
     };
     assert_eq!([0, 1, 2, 3, 9].map(certain), [10, 10, 10, 11, 17]);
 }

@@ -1,9 +1,10 @@
-//! Reading condensed units: what units before the walk said, copied into fewer.
+//! Reads the compacted units: records of units before the log tail, copied into fewer units.
 //!
-//! 1. They are read in the order in which the anchor names them, and every one has to be there: none was named before it was flushed.
-//! 2. Those of one condensing are a segment: unit i of n, the first and the last unit of the walk that it copies. Segments follow each
-//!    other, from where the anchor says up to the walk, so that none is missing and none is another life's.
-//! 3. Their epochs never fall, and none lies behind the anchor's.
+//! 1. They are read in the order in which the log tail names them, and each has to be there: none was named before it was flushed.
+//! 2. The units of one compaction are a segment. Each names its number i of n, and the first and the last unit that the segment copies.
+//!    Segments follow each other, from where the log tail says up to the log tail, so that none is missing and none is of another
+//!    incarnation.
+//! 3. Their epochs never fall, and none lies behind the log tail's epoch.
 
 use super::limits::{Limits, each};
 use crate::format::anchor::Anchor;
@@ -14,26 +15,26 @@ use crate::tables::effect::Effect;
 use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeMap;
 
-/// The condensed units of a log that is being read.
-pub(super) struct Condensed {
+/// The compacted units of a log that is being read.
+pub(super) struct CompactedUnits {
     places: Vec<Pbn>,
     asked: usize,
-    /// Arrived, and not yet taken in order.
+    /// Units that have arrived, and are not taken in order yet.
     arrived: BTreeMap<usize, Option<Unit>>,
     /// The next to be taken.
     next: usize,
-    /// The last unit of the log that the whole segments copy, and the last that they have to.
+    /// The last unit of the log that the whole segments copy, and the last that they have to copy.
     upto: u64,
     end: u64,
-    /// The segment that is not whole yet: its last unit so far.
+    /// The last unit of the segment that is not whole yet.
     segment: Option<UnitHeader>,
-    /// The last epoch so far, and the last that there can be.
+    /// The last epoch so far, and the last that is possible.
     epoch: Epoch,
     epoch_max: Epoch,
     missing: Option<Pbn>,
 }
 
-impl Condensed {
+impl CompactedUnits {
     pub fn new(anchor: &Anchor) -> Self {
         let places: Vec<Pbn> = each(&anchor.condensed.places).collect();
         Self {
@@ -50,14 +51,14 @@ impl Condensed {
         }
     }
 
-    /// One that has not been asked for: its number and its place.
+    /// Returns the number and the place of a unit that has not been requested.
     pub fn ask(&mut self) -> Option<(usize, Pbn)> {
         let pbn = *self.places.get(self.asked)?;
         self.asked += 1;
         Some((self.asked - 1, pbn))
     }
 
-    /// What lies at the place of one. What its records do is handed on in order, as far as it is known.
+    /// Takes the unit that was read at a place. Passes on the effects of its records in order, as far as the units are there.
     pub fn arrived(&mut self, number: usize, unit: Option<Unit>, limits: Limits, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         self.arrived.insert(number, unit.filter(|unit| limits.hold(unit)));
         while let Some(unit) = self.arrived.remove(&self.next) {
@@ -108,12 +109,12 @@ impl Condensed {
         }
     }
 
-    /// The last epoch of which all was handed on for certain: the next unit may go on with one.
+    /// The last epoch that is certainly complete: the next unit may continue a later one.
     pub fn certain(&self) -> Epoch {
         Epoch(self.epoch.get().saturating_sub(1))
     }
 
-    /// How many have not arrived, or not in order.
+    /// The number of units that have not arrived in order.
     pub fn ahead(&self) -> u64 {
         count(self.places.len() - self.next)
     }
@@ -123,12 +124,12 @@ impl Condensed {
         self.next == self.places.len()
     }
 
-    /// One that is not there, or is not what should be there.
+    /// The place of a unit that is missing, or is another one.
     pub fn missing(&self) -> Option<Pbn> {
         self.missing
     }
 
-    /// Where they lie.
+    /// The places of the units.
     pub fn into_places(self) -> Vec<Pbn> {
         self.places
     }

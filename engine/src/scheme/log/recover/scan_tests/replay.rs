@@ -1,13 +1,13 @@
-//! What a log says: each record's effects, but for what was dropped.
+//! The effects of a log's records, without dropped ones.
 
 use super::*;
 
-fn born(lbn: u64, pbn: u64, old: Option<u64>) -> Effect<'static> {
+fn added(lbn: u64, pbn: u64, old: Option<u64>) -> Effect<'static> {
     Effect { lbn: Some(Lbn(lbn)), blocks: 1, to: block(pbn), old: old.map(Pbn), name: Name::Of(name(pbn)) }
 }
 
 fn linked(lbn: u64, pbn: u64, old: Option<u64>) -> Effect<'static> {
-    Effect { name: Name::None, ..born(lbn, pbn, old) }
+    Effect { name: Name::None, ..added(lbn, pbn, old) }
 }
 
 fn cleared(lbn: u64, blocks: u64, old: Option<u64>) -> Effect<'static> {
@@ -16,7 +16,7 @@ fn cleared(lbn: u64, blocks: u64, old: Option<u64>) -> Effect<'static> {
 
 fn replayed(log: &Medium, wrong: &[u64]) -> Vec<(u64, Effect<'static>)> {
     let wrong: BTreeSet<Pbn> = wrong.iter().copied().map(Pbn).collect();
-    let (mut ended, mut effects) = log.all_walked_from(anchor(), true);
+    let (mut ended, mut effects) = log.all_scanned_from(anchor(), true);
     ended.replay(&wrong, &mut |epoch, effect| effects.push((epoch, kept(effect))));
     effects.into_iter().map(|(epoch, effect)| (epoch.get(), effect)).collect()
 }
@@ -27,8 +27,8 @@ fn content_is_compared_behind_what_is_known_to_be_flushed_only() {
         let last = changed(unit(12, vec![new(2, 21, None), link(3, 21, None), new(4, 22, None)]), |h| h.content_flushed = content_flushed);
         Medium::of([unit(11, vec![new(1, 20, None)]), last]).end()
     };
-    assert_eq!(log(false).doubtful(), [(Pbn(21), name(21)), (Pbn(22), name(22))]);
-    assert_eq!(log(true).doubtful(), []);
+    assert_eq!(log(false).unverified(), [(Pbn(21), name(21)), (Pbn(22), name(22))]);
+    assert_eq!(log(true).unverified(), []);
 }
 
 #[test]
@@ -38,10 +38,10 @@ fn what_names_content_that_is_not_there_is_dropped_and_nothing_else() {
     let log = Medium::of([first, last]);
     let ended = log.end();
     let all = [
-        (11, born(1, 20, None)),
+        (11, added(1, 20, None)),
         (11, linked(5, 30, Some(6))),
         (12, linked(7, 21, Some(8))),
-        (12, born(2, 21, Some(9))),
+        (12, added(2, 21, Some(9))),
         (12, linked(3, 20, None)),
         (12, Effect { lbn: None, blocks: 3, to: MapEntry::Unmapped, old: Some(Pbn(50)), name: Name::Removed }),
     ];
@@ -59,10 +59,10 @@ fn the_next_record_of_an_lbn_takes_over_the_old_block_of_the_dropped_one() {
     let first = unit(11, vec![new(1, 20, Some(7)), link(3, 30, None), new(2, 21, None)]);
     let log = Medium::of([first, closing, later]);
     assert_eq!(ends(&log.end()), (13, 12, None));
-    // What was dropped stays dropped, whatever lies there by now.
+    // A dropped record stays dropped, whatever its block holds by now.
     assert_eq!(
         replayed(&log, &[]),
-        [(11, linked(3, 30, None)), (13, born(1, 40, Some(7))), (13, linked(3, 30, Some(6))), (13, born(2, 41, None))]
+        [(11, linked(3, 30, None)), (13, added(1, 40, Some(7))), (13, linked(3, 30, Some(6))), (13, added(2, 41, None))]
     );
 }
 
@@ -72,7 +72,7 @@ fn the_dropped_of_a_dropped_record_is_the_first_ones() {
     let again = changed(unit(13, vec![new(1, 21, Some(7))]), |h| h.incarnation = 12);
     let last = changed(unit(15, vec![new(1, 22, Some(21))]), |h| h.incarnation = 14);
     let log = Medium::of([unit(11, vec![new(1, 20, Some(7))]), closed(12, 11, 20), again, closed(14, 13, 21), last]);
-    assert_eq!(replayed(&log, &[]), [(15, born(1, 22, Some(7)))]);
+    assert_eq!(replayed(&log, &[]), [(15, added(1, 22, Some(7)))]);
 }
 
 #[test]
@@ -110,38 +110,37 @@ fn a_run_of_new_blocks_keeps_its_blocks_when_it_is_split() {
 }
 
 #[test]
-fn drops_before_the_walk_are_forgotten() {
+fn drops_before_the_log_tail_are_forgotten() {
     let closing = unit(11, vec![closing(9, &[20])]);
     let log = Medium::of([closing]);
     assert!(log.end().is_closed());
     assert_eq!(replayed(&log, &[]), []);
 }
 
-/// A unit is let go of as soon as one behind it says that it was flushed, and not before: what a closing unit behind it drops is known by
-/// then.
+/// A unit is passed on as soon as one behind it confirms its flush, and not before: the drops of a closing unit behind it are known by then.
 #[test]
 fn what_is_known_to_be_flushed_is_handed_on_at_once() {
-    let mut walk = Walk::new(anchor(), LIMITS);
+    let mut scan = Scan::new(anchor(), LIMITS);
     let closing = changed(unit(13, vec![closing(12, &[21])]), |h| h.incarnation = 5);
     let units = [unit(11, vec![new(1, 20, None)]), unit(12, vec![new(2, 21, Some(7)), new(3, 22, None)]), closing];
     let mut handed_on = Vec::new();
     let mut after = Vec::new();
     for unit in units {
-        let (which, pbn) = walk.ask().expect("it is named");
-        walk.arrived(which, pbn, Some(unit), &mut |epoch, effect| handed_on.push((epoch.get(), kept(effect))));
+        let (which, pbn) = scan.ask().expect("it is named");
+        scan.arrived(which, pbn, Some(unit), &mut |epoch, effect| handed_on.push((epoch.get(), kept(effect))));
         after.push(handed_on.len());
     }
     assert_eq!(after, [0, 1, 2]);
-    assert_eq!(handed_on, [(11, born(1, 20, None)), (12, born(3, 22, None))]);
+    assert_eq!(handed_on, [(11, added(1, 20, None)), (12, added(3, 22, None))]);
 }
 
-/// A unit behind a hole may say what was flushed before the hole; what is handed on is the same.
+/// A unit behind a hole may confirm units before the hole; the same effects are passed on.
 #[test]
 fn what_only_a_unit_behind_a_hole_knows_is_handed_on_in_the_end() {
     let units =
         [unit(11, vec![new(1, 20, None)]), unit(12, vec![new(2, 21, None)]), changed(unit(14, Vec::new()), |h| h.flushed_upto = 12)];
     let log = Medium::of(units);
     assert_eq!(ends(&log.end()), (12, 12, None));
-    assert_eq!(log.end().doubtful(), []);
-    assert_eq!(replayed(&log, &[]), [(11, born(1, 20, None)), (12, born(2, 21, None))]);
+    assert_eq!(log.end().unverified(), []);
+    assert_eq!(replayed(&log, &[]), [(11, added(1, 20, None)), (12, added(2, 21, None))]);
 }

@@ -1,11 +1,11 @@
-//! An opening compares what may not have been flushed with its records (L5).
+//! Verification: an opening compares content that may not have been flushed with its records (L5).
 //!
-//! 1. Content that is not what its record says was lost in the crash; then that record is dropped.
-//! 2. Or it has rotted since. Where a page that the record changes holds its epoch already, by its tag, the epoch was flushed (L2): nothing
-//!    of it is dropped, for some pages would have its effects and others not. The block is damaged then, and a read of it finds that.
+//! 1. Content that differs from its record was lost in the crash; then that record is dropped.
+//! 2. Or it has rotted since. Where the tag of a page that the record changes shows its epoch, that epoch was flushed (L2): none of its
+//!    records are dropped, since some pages would have its effects and others not. The block is damaged then, and a read of it finds that.
 
 use super::reading::{Contents, READS_MAX};
-use super::walk::Ended;
+use super::scan::ScanEnd;
 use crate::buffer::BufferMut;
 use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -17,37 +17,38 @@ use crate::tables::Unchained;
 use crate::units::{BLOCK_SIZE, Epoch, Pbn};
 use std::collections::BTreeSet;
 
-/// Whether a page, as the medium has it, holds this epoch or a later one.
+/// Whether a page, as it is on the medium, holds this epoch or a later one.
 pub(crate) fn holds(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], epoch: Epoch) -> bool {
     let content = page::open(uuid, id, bytes, false).content;
     (0..SECTORS).any(|sector| content.tag(sector) >= epoch.get())
 }
 
-/// A log whose end is known, and what of it is being compared.
-pub(super) struct Doubting {
-    pub ended: Ended,
+/// A log whose end is known, and whose content is being verified.
+pub(super) struct Verification {
+    pub ended: ScanEnd,
     pub live: Unchained,
-    /// Units that count, though nobody knows that they were flushed: to be written again.
+    /// Units that count, and may not have been flushed: they are written again.
     pub units: Contents,
-    /// Content that was compared and is right: to be written again, too.
+    /// Content that was found right: it is written again, too.
     pub right: Contents,
     reads: usize,
-    /// New blocks whose content is to be compared, and what it should be.
-    doubts: Vec<(Pbn, FingerprintEntry)>,
+    /// New blocks whose content is to be compared, and their fingerprints.
+    unverified: Vec<(Pbn, FingerprintEntry)>,
     pub wrong: BTreeSet<Pbn>,
-    /// Pages that could say that nothing is to be dropped for that; none before all content was compared.
+    /// Pages that could prove that the epoch was flushed; `None` until all content is compared.
     witnesses: Option<Vec<PageId>>,
 }
 
-impl Doubting {
-    pub fn new(ended: Ended, live: Unchained, units: Contents) -> Self {
-        Self { doubts: ended.doubtful(), ended, live, units, right: Vec::new(), reads: 0, wrong: BTreeSet::new(), witnesses: None }
+impl Verification {
+    pub fn new(ended: ScanEnd, live: Unchained, units: Contents) -> Self {
+        Self { unverified: ended.unverified(), ended, live, units, right: Vec::new(), reads: 0, wrong: BTreeSet::new(), witnesses: None }
     }
 
-    /// Reads what is to be compared, then the pages that could say that nothing is to be dropped (invariant 2). Whether all was.
+    /// Reads the content to be compared, then the pages that could prove that nothing is to be dropped (invariant 2). Returns whether all
+    /// is done.
     pub fn is_done(&mut self, store: &mut Store) -> bool {
         while self.reads < READS_MAX {
-            let Some((pbn, name)) = self.doubts.pop() else { break };
+            let Some((pbn, name)) = self.unverified.pop() else { break };
             self.reads += 1;
             let at = store.geometry.block_at(pbn);
             store.io.read(IoFor::ReadForVerification { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
@@ -64,7 +65,7 @@ impl Doubting {
         self.reads == 0
     }
 
-    /// Content that was doubted has arrived.
+    /// Compares content with its record.
     pub fn content_arrived(&mut self, store: &Store, pbn: Pbn, name: FingerprintEntry, arrived: Arrived) {
         let is_right = match name.kind {
             Kind::Fingerprint => arrived.digest(0) == Digest::Of(name.value),
@@ -78,7 +79,7 @@ impl Doubting {
         }
     }
 
-    /// A page has arrived that may hold the epoch.
+    /// Looks for the epoch on a page.
     pub fn page_arrived(&mut self, store: &mut Store, id: PageId, buffer: &BufferMut) {
         self.reads -= 1;
         if holds(&store.medium.superblock.uuid, id, buffer.block(0), self.ended.epoch) {

@@ -1,4 +1,4 @@
-//! Units name what the volume has, and no block twice.
+//! Units name LBNs and blocks of the volume, and no block twice.
 
 use super::*;
 
@@ -23,11 +23,11 @@ fn what_counts_names_what_the_volume_has() {
         Record::Removed { pbn: Pbn(pbns - 1), blocks: 2 },
     ];
     beyond.into_iter().for_each(|record| assert_eq!(outside(record.clone()), Some(12), "{record:?}"));
-    // Places that the volume does not have are not asked for.
+    // Places that the volume does not have are not requested.
     let mut last = unit(12, Vec::new());
     last.places = vec![Places { first: Pbn(pbns - 1), blocks: 2 }];
     assert_eq!(Medium::of([unit(11, Vec::new()), last]).end().outside, Some(12));
-    // What does not count says nothing.
+    // A unit that does not count is ignored.
     let far = Medium::of([unit(11, Vec::new()), changed(unit(12, vec![link(lbns, 20, None)]), |h| h.units = 2)]);
     assert_eq!(far.end().outside, None);
 }
@@ -37,11 +37,11 @@ fn no_block_is_two_places_of_the_log() {
     let naming = |first: u64, blocks| {
         let mut last = unit(12, Vec::new());
         last.places = vec![Places { first: Pbn(first), blocks }];
-        Medium::of([unit(11, Vec::new()), last]).end().twice()
+        Medium::of([unit(11, Vec::new()), last]).end().block_used_twice()
     };
     assert_eq!([naming(50, 3), naming(1012, 2), naming(1010, 2)], [None, Some(Pbn(1012)), Some(Pbn(1011))]);
     let two = [Places { first: Pbn(60), blocks: 2 }, Places { first: Pbn(61), blocks: 1 }];
-    assert_eq!(Medium::default().walked_from(Anchor { places: two.to_vec(), ..anchor() }, true).twice(), Some(Pbn(61)));
+    assert_eq!(Medium::default().scanned_from(Anchor { places: two.to_vec(), ..anchor() }, true).block_used_twice(), Some(Pbn(61)));
     let anchor = Anchor { condensed: Condensed { since: 2, places: runs([place(FIRST)].into_iter()) }, ..anchor() };
-    assert_eq!(Medium::default().walked_from(anchor, true).twice(), Some(place(FIRST)));
+    assert_eq!(Medium::default().scanned_from(anchor, true).block_used_twice(), Some(place(FIRST)));
 }

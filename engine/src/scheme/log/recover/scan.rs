@@ -1,24 +1,24 @@
-//! Reading the log: which units there are, where it ends, what it says.
+//! The log scan: reads the units from the log tail on, and finds the end of the log and the effects of its records.
 //!
-//! 0. Before the walk come the condensed units (`condensed.rs`).
-//! 1. Recovery can begin nowhere but at the anchor; each unit names the places of those behind it, at least two, so that a lost one does
-//!    not cut the chain.
-//! 2. **End (L2).** Let F be the highest `flushed_upto` among the valid units and the anchor. Every unit up to F must be there: a missing
+//! 0. Before these units come the compacted units (`compacted.rs`).
+//! 1. Recovery can begin nowhere but at the log tail. Each unit names the places of those behind it, at least two, so that a lost unit does
+//!    not break the chain.
+//! 2. **End (L2).** Let F be the highest `flushed_upto` of the valid units and the log tail. Every unit up to F must be there: a missing
 //!    one is damage. Behind F at most one epoch counts, and only if all of its units are there (L10). A unit behind a hole is never used.
-//! 3. Incarnations never fall along the walk (L3): a unit of a lower one is left from before a crash, and is not there. Behind the anchor's
-//!    barrier stands no unit from before the opening that set it. Nor do epochs fall, and no unit is of an incarnation that the superblock
-//!    does not know yet.
-//! 4. **Drops (L5).** A record of the epoch beyond F whose content is not what it says is dropped, and nothing else; the next record of its
-//!    LBN then has the dropped record's old block as its old one. What was dropped stays dropped: closing records name its blocks.
-//! 5. What counts names only LBNs and blocks that the volume has, and no block is two of the log's places (`damaged.rs`); or the log is
-//!    damaged.
-//! 6. What a unit says is handed on, and the unit let go of, as soon as a unit behind it, with none missing between, says that it was
-//!    flushed: then it counts, and what of it was dropped is known, for the closing unit was the first to say so. Few units are in memory
-//!    at once.
+//! 3. Incarnations never fall along the log (L3): a unit of a lower one is left from before a crash, and does not count. Behind the log
+//!    tail's barrier no unit from before the opening that set it counts. Nor do epochs fall, and no unit is of an incarnation that the
+//!    superblock does not know yet.
+//! 4. **Drops (L5).** A record of the epoch beyond F whose content differs is dropped, and nothing else; the next record of its LBN then
+//!    has the dropped record's old block as its old one. What was dropped stays dropped: closing records name its blocks.
+//! 5. Units that count name only LBNs and blocks that the volume has, and no block is used twice by the log (`damage.rs`); otherwise the
+//!    log is damaged.
+//! 6. The effects of a unit are passed on, and the unit is freed, as soon as a unit behind it, with none missing between, confirms its
+//!    flush: then it counts, and its dropped records are known, because the closing unit was the first to confirm it. So few units are in
+//!    memory at once.
 //!
-//! No I/O here: whoever reads asks for places, and hands in what lies there.
+//! No I/O happens here: the caller requests places, and hands in the units that it reads there.
 
-use super::condensed::Condensed;
+use super::compacted::CompactedUnits;
 use super::limits::{Limits, each};
 use super::replay::{Replay, named_by};
 use crate::format::anchor::Anchor;
@@ -32,19 +32,19 @@ use crate::tables::effect::Effect;
 use crate::units::{Epoch, Pbn, count, index};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A walk along the log, from the anchor on.
-pub(crate) struct Walk {
+/// A scan of the log, from its tail on.
+pub(crate) struct Scan {
     anchor: Anchor,
     limits: Limits,
-    condensed: Condensed,
-    /// Where the unit of each sequence that is to be taken should lie, as the anchor and the units before it say.
+    compacted: CompactedUnits,
+    /// The place of each unit that is to be taken, by sequence, as the log tail and the units before it name it.
     places: BTreeMap<u64, Pbn>,
     asked: BTreeSet<u64>,
-    /// What has arrived, and from where, and is not yet taken in order.
+    /// Units that have arrived, with their places, and are not taken in order yet.
     arrived: BTreeMap<u64, (Pbn, Option<Unit>)>,
-    /// Those up to the first hole, in order.
-    taken: Vec<Taken>,
-    /// The last of them, which may not count, or not all that they say.
+    /// The units up to the first hole, in order.
+    taken: Vec<ScannedUnit>,
+    /// The last of them, whose effects are not passed on: they, or some of their records, may not count.
     pending: VecDeque<Unit>,
     replay: Replay,
     /// The next to be taken.
@@ -52,15 +52,15 @@ pub(crate) struct Walk {
     /// The incarnation and the epoch of the last unit that was there.
     incarnation: u64,
     epoch: Epoch,
-    /// The highest that any unit says was flushed; that the last one which was handed on says; and the highest epoch of any.
+    /// The highest `flushed_upto` of any unit; that of the last unit that was passed on; and the highest epoch of any unit.
     flushed: u64,
     certain: u64,
     epoch_seen: Epoch,
 }
 
-/// A unit that is there, and none before it is missing.
+/// A unit that is there, with no unit missing before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct ScannedUnit {
     pub pbn: Pbn,
     pub incarnation: u64,
     pub epoch: Epoch,
@@ -71,7 +71,7 @@ pub(crate) struct Taken {
     closes: bool,
 }
 
-impl Taken {
+impl ScannedUnit {
     fn of(unit: &Unit, pbn: Pbn) -> Self {
         let UnitHeader { incarnation, epoch, unit: i, units, .. } = unit.header;
         let closes = unit.records.iter().any(|record| matches!(record, Record::Closing { .. }));
@@ -79,46 +79,46 @@ impl Taken {
     }
 }
 
-/// Where a walk ended.
-pub(crate) struct Ended {
-    /// Where the condensed units lie, in order.
-    pub condensed: Vec<Pbn>,
-    /// One of them is not there: its place.
-    pub condensed_missing: Option<Pbn>,
+/// The result of a scan.
+pub(crate) struct ScanEnd {
+    /// The places of the compacted units, in order.
+    pub compacted: Vec<Pbn>,
+    /// The place of a compacted unit that is missing.
+    pub missing_compacted: Option<Pbn>,
     /// The units that count, in order, and the sequence of the first.
-    pub units: Vec<Taken>,
+    pub units: Vec<ScannedUnit>,
     pub first: u64,
-    /// The last of them: what they say is not handed on yet.
+    /// The last of them, whose effects are not passed on yet.
     pending: VecDeque<Unit>,
     replay: Replay,
     /// Every unit up to this sequence was flushed for certain.
     pub flushed: u64,
     /// The sequence of the last unit that counts.
     pub end: u64,
-    /// The last epoch that counts, and the last of which that is not told by its own units alone.
+    /// The last epoch that counts, and the last one that more than its own units confirms.
     pub epoch: Epoch,
     pub vouched: Epoch,
-    /// The highest epoch that any valid unit has, counted or not.
+    /// The highest epoch of any valid unit, even of one that does not count.
     pub epoch_seen: Epoch,
-    /// Places that the last unit names, in order: the first is that of the next unit.
-    pub come: Vec<Pbn>,
-    /// A unit that was flushed is not there: its sequence.
+    /// The places that the last unit names, in order: the first is that of the next unit.
+    pub next_places: Vec<Pbn>,
+    /// The sequence of a unit that was flushed and is missing.
     pub missing: Option<u64>,
-    /// A unit that counts names what the volume does not have: its sequence.
+    /// The sequence of a unit that counts and names LBNs or blocks that the volume does not have.
     pub outside: Option<u64>,
 }
 
-impl Walk {
+impl Scan {
     pub fn new(anchor: Anchor, limits: Limits) -> Self {
         let places = (anchor.sequence..).zip(each(&anchor.places)).collect();
-        let (next, incarnation, condensed) = (anchor.sequence, anchor.incarnation, Condensed::new(&anchor));
-        // The anchor lies behind what is flushed, whatever else it says.
+        let (next, incarnation, compacted) = (anchor.sequence, anchor.incarnation, CompactedUnits::new(&anchor));
+        // The units before the log tail are flushed, whatever else it says.
         let (flushed, epoch) = (anchor.flushed_upto.max(next - 1), anchor.epoch);
         let replay = Replay::behind(&anchor.places);
         Self {
             anchor,
             limits,
-            condensed,
+            compacted,
             places,
             asked: BTreeSet::new(),
             arrived: BTreeMap::new(),
@@ -134,9 +134,9 @@ impl Walk {
         }
     }
 
-    /// A unit that has not been asked for, and its place.
+    /// Returns a unit that has not been requested, and its place.
     pub fn ask(&mut self) -> Option<(LogUnit, Pbn)> {
-        if let Some((number, pbn)) = self.condensed.ask() {
+        if let Some((number, pbn)) = self.compacted.ask() {
             return Some((LogUnit::Compacted(number), pbn));
         }
         let (&sequence, &pbn) = self.places.iter().find(|(sequence, _)| !self.asked.contains(sequence))?;
@@ -144,14 +144,15 @@ impl Walk {
         Some((LogUnit::Tail(sequence), pbn))
     }
 
-    /// What lies at the place of a unit. What is known to count is handed on, in order; what is left in the end, [`Ended::replay`] says.
+    /// Takes the unit that was read at a place. Passes on the effects that count for certain, in order; [`ScanEnd::replay`] passes on the
+    /// rest.
     pub fn arrived(&mut self, which: LogUnit, pbn: Pbn, unit: Option<Unit>, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         match which {
-            LogUnit::Compacted(number) => self.condensed.arrived(number, unit, self.limits, push),
+            LogUnit::Compacted(number) => self.compacted.arrived(number, unit, self.limits, push),
             LogUnit::Tail(sequence) if self.places.get(&sequence) == Some(&pbn) => self.unit_arrived(sequence, pbn, unit),
             LogUnit::Tail(_) => {}
         }
-        if self.condensed.is_done() {
+        if self.compacted.is_done() {
             self.hand_on(push);
         }
     }
@@ -179,9 +180,9 @@ impl Walk {
             }
             self.flushed = self.flushed.max(unit.header.flushed_upto);
             self.epoch_seen = self.epoch_seen.max(unit.header.epoch);
-            // Of one behind a hole nothing else is used.
+            // Of a unit behind a hole nothing else is used.
             if sequence == self.anchor.sequence + count(self.taken.len()) {
-                self.taken.push(Taken::of(&unit, pbn));
+                self.taken.push(ScannedUnit::of(&unit, pbn));
                 self.replay.closes(&unit);
                 self.pending.push_back(unit);
             }
@@ -203,34 +204,35 @@ impl Walk {
         }
     }
 
-    /// The last epoch that every later recovery counts, whole. Not as far as what was handed on: the units that say that those were flushed
-    /// may be gone the next time, for nobody knows that they were. What says so of these was flushed itself.
+    /// The last epoch that every later recovery counts as a whole. It may lie before the units that were passed on: the units that confirm
+    /// these may be gone the next time, since they may not have been flushed themselves. A unit that confirms this epoch was flushed
+    /// itself.
     pub fn certain(&self) -> Epoch {
-        if !self.condensed.is_done() {
-            return self.condensed.certain();
+        if !self.compacted.is_done() {
+            return self.compacted.certain();
         }
         let units = self.certain.saturating_sub(self.anchor.sequence - 1);
         units.checked_sub(1).map_or(self.anchor.epoch, |last| self.taken[index(last)].epoch)
     }
 
-    /// Units that are named and have not been looked at.
+    /// The number of units that are named and have not been read.
     pub fn ahead(&self) -> u64 {
-        self.condensed.ahead() + count(self.places.len())
+        self.compacted.ahead() + count(self.places.len())
     }
 
-    /// Whether every place that is named has been looked at.
+    /// Whether every place that is named has been read.
     pub fn is_done(&self) -> bool {
-        self.condensed.is_done() && !self.places.contains_key(&self.next)
+        self.compacted.is_done() && !self.places.contains_key(&self.next)
     }
 
-    /// Where the log ends.
-    pub fn end(mut self) -> Ended {
+    /// Ends the scan.
+    pub fn end(mut self) -> ScanEnd {
         let first = self.anchor.sequence;
         let before_hole = first + count(self.taken.len()) - 1;
         let missing = (self.flushed > before_hole).then_some(before_hole + 1);
         let mut end = missing.map_or(self.flushed, |missing| missing - 1);
         match missing {
-            // No part of an epoch.
+            // A part of an epoch does not count.
             Some(_) => {
                 while end >= first && !self.taken[index(end - first)].is_last {
                     end -= 1;
@@ -241,21 +243,21 @@ impl Walk {
         self.taken.truncate(index(end + 1 - first));
         self.pending.retain(|unit| unit.header.sequence <= end);
         let flushed = self.flushed.min(end);
-        // What a unit says that does not count is written over soon.
-        let told = self.pending.back().map_or(0, |unit| unit.header.flushed_upto).max(self.anchor.flushed_upto).clamp(first - 1, end);
-        let at_end = |units: &[Taken]| units.last().map_or(self.anchor.epoch, |unit| unit.epoch);
-        let (epoch, vouched) = (at_end(&self.taken), at_end(&self.taken[..index(told + 1 - first)]));
+        // A unit that does not count is overwritten soon, and its confirmation is lost.
+        let confirmed = self.pending.back().map_or(0, |unit| unit.header.flushed_upto).max(self.anchor.flushed_upto).clamp(first - 1, end);
+        let at_end = |units: &[ScannedUnit]| units.last().map_or(self.anchor.epoch, |unit| unit.epoch);
+        let (epoch, vouched) = (at_end(&self.taken), at_end(&self.taken[..index(confirmed + 1 - first)]));
         let outside = self.pending.iter().find(|unit| !self.limits.hold(unit)).map(|unit| unit.header.sequence);
-        Ended {
-            condensed_missing: self.condensed.missing(),
-            condensed: self.condensed.into_places(),
+        ScanEnd {
+            missing_compacted: self.compacted.missing(),
+            compacted: self.compacted.into_places(),
             first,
             flushed,
             end,
             epoch,
             vouched,
             epoch_seen: self.epoch_seen,
-            come: each(self.pending.back().map_or(&self.replay.named, |unit| &unit.places)).collect(),
+            next_places: each(self.pending.back().map_or(&self.replay.named, |unit| &unit.places)).collect(),
             missing,
             outside: self.replay.outside.or(outside),
             units: self.taken,
@@ -264,7 +266,7 @@ impl Walk {
         }
     }
 
-    /// The units of the epoch that begins at this sequence, if all of them are there.
+    /// The number of units of the epoch that begins at this sequence; 0 if one of them is missing.
     fn whole_epoch(&self, first: u64) -> u64 {
         let mut units = self.pending.iter().skip_while(|unit| unit.header.sequence < first);
         let Some(head) = units.clone().next().map(|unit| &unit.header) else { return 0 };
@@ -278,20 +280,20 @@ impl Walk {
     }
 }
 
-impl Ended {
+impl ScanEnd {
     /// Records of the epoch that may not have been flushed.
     fn beyond(&self) -> impl Iterator<Item = &Record> {
         let beyond = self.pending.iter().filter(|unit| unit.header.sequence > self.flushed && !unit.header.content_flushed);
         beyond.flat_map(|unit| &unit.records)
     }
 
-    /// New blocks of the epoch that may not have been flushed: their content has to be compared (L5).
-    pub fn doubtful(&self) -> Vec<(Pbn, FingerprintEntry)> {
+    /// New blocks of the epoch that may not have been flushed: their content has to be verified (L5).
+    pub fn unverified(&self) -> Vec<(Pbn, FingerprintEntry)> {
         let name = |record: &Record| if let Record::New { pbn, name, .. } = record { Some((*pbn, *name)) } else { None };
         self.beyond().filter_map(name).collect()
     }
 
-    /// The pages that records of that epoch change which name these blocks.
+    /// Pages changed by that epoch's records that refer to these blocks.
     pub fn pages_naming(&self, wrong: &BTreeSet<Pbn>) -> BTreeSet<PageId> {
         let mut pages = BTreeSet::new();
         for record in self.beyond().filter(|record| named_by(record).is_some_and(|pbn| wrong.contains(&pbn))) {
@@ -300,24 +302,23 @@ impl Ended {
         pages
     }
 
-    /// Where the unit of this sequence lies, if it counts.
+    /// The place of the unit of this sequence, if it counts.
     pub fn place_of(&self, sequence: u64) -> Option<Pbn> {
         self.units.get(index(sequence.checked_sub(self.first)?)).map(|unit| unit.pbn)
     }
 
-    /// Whether the log ends with the unit that closed it after a crash: there is nothing behind it to be said.
+    /// Whether the log ends with the unit that closed it after a crash: then it needs no other closing unit.
     pub fn is_closed(&self) -> bool {
         self.units.last().is_some_and(|unit| unit.closes)
     }
 
-    /// The record that closes the log where the content of `wrong` blocks is not what records say.
+    /// The record that closes the log; the content of `wrong` blocks differs from their records.
     pub fn closing(&self, wrong: &BTreeSet<Pbn>) -> Record {
         let first = if wrong.is_empty() { 0 } else { self.flushed + 1 };
         Record::Closing { first, lost: wrong.iter().copied().collect() }
     }
 
-    /// Hands on what the last units do, which the walk has not handed on, in order, where the content of `wrong` blocks is not what their
-    /// records say.
+    /// Passes on the effects of the last units, in order. Records of `wrong` blocks are dropped.
     pub fn replay(&mut self, wrong: &BTreeSet<Pbn>, push: &mut dyn FnMut(Epoch, &Effect<'_>)) {
         self.replay.drop_in(self.flushed + 1..self.end + 1, wrong.iter());
         for unit in std::mem::take(&mut self.pending) {

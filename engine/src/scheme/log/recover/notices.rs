@@ -1,22 +1,22 @@
-//! When it is told next how far an opening is.
+//! The times at which an opening reports its progress.
 
 use crate::units::Time;
 
-/// An opening that is over sooner says nothing.
+/// A shorter opening reports nothing.
 const SILENT_MS: u64 = 500;
-/// Between one notice and the next.
+/// The time between two notices.
 const EVERY_MS: u64 = 1000;
 
-/// When it is told next.
-pub(super) struct Telling(Time);
+/// The time of the next notice.
+pub(super) struct ProgressReports(Time);
 
-impl Telling {
-    /// Of an opening that begins now.
+impl ProgressReports {
+    /// The first notice of an opening that begins now.
     pub fn from(now: Time) -> Self {
         Self(now.plus_ms(SILENT_MS))
     }
 
-    /// Whether it is to be told now.
+    /// Whether a notice is due now. The next one follows later.
     pub fn is_due(&mut self, now: Time) -> bool {
         let is_due = now >= self.0;
         if is_due {
