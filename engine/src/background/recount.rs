@@ -29,7 +29,7 @@ const PAGES_A_STEP: u64 = 64;
 const PAGES_AHEAD: u64 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Walk {
+enum RecountStage {
     /// There is nothing to do, or the window has not begun.
     Idle,
     /// The next map page.
@@ -41,7 +41,7 @@ enum Walk {
 /// A recount, and how far it has come.
 pub(crate) struct Recount {
     needed: bool,
-    walk: Walk,
+    stage: RecountStage,
     window: Pbn,
     /// A page could not be read: no count may be lowered.
     blind: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Recount {
 impl Recount {
     /// `needed`: garbage is possible. `from`: where a clean detach interrupted the last recount.
     pub fn new(needed: bool, from: Pbn) -> Self {
-        Self { needed, walk: Walk::Idle, window: from, blind: false, returned: 0, waits: false, pause: None }
+        Self { needed, stage: RecountStage::Idle, window: from, blind: false, returned: 0, waits: false, pause: None }
     }
 
     pub fn running(&self) -> bool {
@@ -85,11 +85,11 @@ impl Recount {
             return false;
         }
         self.pause = None;
-        match self.walk {
-            Walk::Idle if self.window.0 >= store.geometry.data_blocks => return self.end(store),
-            Walk::Idle => self.begin_window(store),
-            Walk::Map(next) => self.walk_map(store, next),
-            Walk::Compare(next) => self.compare(store, next),
+        match self.stage {
+            RecountStage::Idle if self.window.0 >= store.geometry.data_blocks => return self.end(store),
+            RecountStage::Idle => self.begin_window(store),
+            RecountStage::Map(next) => self.count_map(store, next),
+            RecountStage::Compare(next) => self.compare(store, next),
         }
         false
     }
@@ -101,16 +101,16 @@ impl Recount {
         let first = self.window.0 / GRANULE_BLOCKS * GRANULE_BLOCKS;
         self.window = Pbn(first);
         store.tables.window.begin(self.window, Pbn((first + granules * GRANULE_BLOCKS).min(store.geometry.data_blocks)));
-        self.walk = Walk::Map(0);
+        self.stage = RecountStage::Map(0);
         store.io.schedule.more_background = true;
     }
 
-    fn walk_map(&mut self, store: &mut Store, mut next: u64) {
+    fn count_map(&mut self, store: &mut Store, mut next: u64) {
         let Store { io, tables, geometry, settings, .. } = store;
         let pages = geometry.pages(Region::Map);
         for _ in 0..PAGES_A_STEP {
             if next >= pages {
-                self.walk = Walk::Compare(self.window.0 / GRANULE_BLOCKS);
+                self.stage = RecountStage::Compare(self.window.0 / GRANULE_BLOCKS);
                 io.schedule.more_background = true;
                 return;
             }
@@ -140,7 +140,7 @@ impl Recount {
                 window.count_page(geometry, pages.peek(id));
             }
             next += 1;
-            self.walk = Walk::Map(next);
+            self.stage = RecountStage::Map(next);
         }
         let ms = (PAGES_A_STEP * 1000).div_ceil(settings.recount_pages_per_second.max(1));
         self.pause = Some(io.now.plus_ms(ms));
@@ -158,7 +158,7 @@ impl Recount {
         let window_end = tables.window.end();
         if first >= window_end {
             self.window = window_end;
-            self.walk = Walk::Idle;
+            self.stage = RecountStage::Idle;
             io.schedule.more_background = true;
             return;
         }
@@ -179,7 +179,7 @@ impl Recount {
             }
         }
         let end = Pbn((first.0 + GRANULE_BLOCKS).min(window_end.0));
-        let open = if is_apart { vec![0; index(end - first)] } else { opened(&tables.open, first, end) };
+        let open = if is_apart { vec![0; index(end - first)] } else { links_of_open_epoch(&tables.open, first, end) };
         for pbn in (first.0..end.0).map(Pbn) {
             let i = index(pbn - first);
             let count = tables.pages.expect(refs).content.refs(at + i);
@@ -198,13 +198,13 @@ impl Recount {
                 None => io.notice(Notice::Damage { what: "a block has more links than its count says", at: pbn.0 }),
             }
         }
-        self.walk = Walk::Compare(granule + 1);
+        self.stage = RecountStage::Compare(granule + 1);
         io.schedule.more_background = true;
     }
 
     fn goes_blind(&mut self, store: &mut Store) {
         self.blind = true;
-        self.walk = Walk::Idle;
+        self.stage = RecountStage::Idle;
         store.tables.window.clear();
         let what = "a recount could not read all pages, so it lowered nothing more";
         store.io.notice(Notice::Damage { what, at: self.window.0 });
@@ -233,7 +233,7 @@ impl Recount {
 }
 
 /// The links that the open epoch adds to the counts of these blocks.
-fn opened(epoch: &Epoch, first: Pbn, end: Pbn) -> Vec<u16> {
+fn links_of_open_epoch(epoch: &Epoch, first: Pbn, end: Pbn) -> Vec<u16> {
     let mut added = vec![0; index(end - first)];
     let linked = epoch.points.values().filter_map(|entry| entry.pbn());
     let all = linked.chain(epoch.cancelled.iter().copied()).chain(epoch.named.keys().copied());

@@ -20,11 +20,11 @@ impl Engine {
             Some(IoFor::ReadForWrite { op, pbn }) => requests.write_base_arrived(store, scheme, answers, op, pbn, arrived),
             Some(IoFor::ReadForProof { first }) => {
                 Recovery::proof_arrived(store, answers, first, arrived);
-                self.go_on_recalling();
+                self.go_on_replaying();
             }
             Some(IoFor::ReadForReplay { pbn, slot, lbn }) => Recovery::copy_arrived(store, answers, requests, lbn, (pbn, slot), arrived),
-            Some(IoFor::ReadForFingerprint { first }) => background.refill.unnamed_arrived(store, first, &arrived),
-            Some(IoFor::ReadForIndex { pbn, authenticator }) => background.refill.carrier_arrived(store, pbn, authenticator, &arrived),
+            Some(IoFor::ReadForFingerprint { first }) => background.rebuild.unnamed_arrived(store, first, &arrived),
+            Some(IoFor::ReadForIndex { pbn, authenticator }) => background.rebuild.carrier_arrived(store, pbn, authenticator, &arrived),
             Some(what @ (IoFor::ReadForScan { .. } | IoFor::ReadForVerification { .. } | IoFor::PageForVerification(_))) => {
                 let step = recovery.log_read_arrived(store, scheme, answers, what, arrived);
                 self.go_on_opening(step);
@@ -53,7 +53,7 @@ impl Engine {
             IoFor::Content { first, blocks } => self.content_written(io, (first, blocks), stamp, result.is_ok()),
             IoFor::ProvedContent(blocks) => {
                 Recovery::proved_written(store, answers, blocks);
-                self.go_on_recalling();
+                self.go_on_replaying();
             }
             IoFor::PageWrite { id, removed } => {
                 if store.tables.page_written(&mut store.io, id, removed, stamp, result) {
@@ -106,7 +106,7 @@ impl Engine {
             FlushFor::CommitContent | FlushFor::CommitLinks if failed => {}
             FlushFor::CommitContent | FlushFor::CommitLinks => {
                 let progress = scheme.commit_flushed(store, answers);
-                self.commit_has_come(progress);
+                self.commit_progressed(progress);
             }
             FlushFor::Opening => {
                 let step = recovery.device_flushed(store, scheme, answers);
@@ -118,14 +118,14 @@ impl Engine {
             }
             FlushFor::Proofs => {
                 Recovery::proofs_flushed(answers);
-                self.go_on_recalling();
+                self.go_on_replaying();
             }
             FlushFor::Superblock => self.superblock_flushed(),
             FlushFor::Closing => self.closing_flushed(),
             FlushFor::Checkpoint if failed => {}
             FlushFor::Checkpoint => {
                 let reached = scheme.checkpoint_flushed(store);
-                self.checkpoint_has_come(Ok(reached));
+                self.checkpoint_progressed(Ok(reached));
             }
         }
     }
@@ -159,11 +159,11 @@ impl Engine {
     }
 
     /// Goes on with the replay of the acknowledgement journal.
-    pub(super) fn go_on_recalling(&mut self) {
+    pub(super) fn go_on_replaying(&mut self) {
         let Self { store, requests, answers, scheme, .. } = self;
         if store.io.stage == Stage::Recalling {
-            Recovery::go_on_recalling(store, scheme, answers, requests);
-            if Recovery::is_recalled(store, answers) {
+            Recovery::go_on_replaying(store, scheme, answers, requests);
+            if Recovery::is_replayed(store, answers) {
                 self.serve();
             }
         }

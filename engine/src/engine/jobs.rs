@@ -19,7 +19,7 @@ pub(super) struct Job {
 
 pub(super) const JOBS: [Job; 5] = [
     Job { name: "scan of refs pages", needs_service: false, waits: |engine| engine.store.space.scan_waits, go_on: Engine::scan_refs },
-    Job { name: "index rebuild", needs_service: true, waits: |engine| engine.background.refill.waits, go_on: Engine::refill_index },
+    Job { name: "index rebuild", needs_service: true, waits: |engine| engine.background.rebuild.waits, go_on: Engine::rebuild_index },
     Job { name: "recount", needs_service: false, waits: |engine| engine.background.recount.waits, go_on: Engine::recount },
     Job { name: "giving back", needs_service: false, waits: |_| false, go_on: Engine::give_back },
     // A replayed acknowledgement may need a block, too.
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(turns(&engine), all);
         engine.store.space.scan_waits = true;
         assert_eq!(turns(&engine), all[1..]);
-        engine.background.refill.waits = true;
+        engine.background.rebuild.waits = true;
         assert_eq!(turns(&engine), all[2..]);
         engine.background.recount.waits = true;
         assert_eq!(turns(&engine), all[3..]);
@@ -67,7 +67,7 @@ mod tests {
         let asks_for_pages = |stage, all_wait| {
             let mut engine = at(stage);
             engine.store.space.scan_waits = all_wait;
-            engine.background.refill.waits = all_wait;
+            engine.background.rebuild.waits = all_wait;
             engine.background.recount.waits = all_wait;
             engine.background();
             !engine.store.io.out.is_empty()

@@ -8,18 +8,18 @@ use super::Engine;
 use crate::buffer::BufferMut;
 use crate::interface::{Action, IoFailure, Notice};
 use crate::io::{FlushFor, Stage};
-use crate::recovery::{Recovery, Step, Then};
+use crate::recovery::{NextStep, Recovery, StepOutcome};
 use crate::schedule::Task;
 use crate::scheme::{Progress, Reached};
 use crate::units::Epoch;
 
 impl Engine {
     /// Does what a step of the opening says is next.
-    pub(super) fn go_on_opening(&mut self, step: Step) {
+    pub(super) fn go_on_opening(&mut self, step: StepOutcome) {
         match step {
-            Ok(Then::Wait) => {}
-            Ok(Then::Serve) => self.serve(),
-            Ok(Then::Recall) => self.go_on_recalling(),
+            Ok(NextStep::Wait) => {}
+            Ok(NextStep::Serve) => self.serve(),
+            Ok(NextStep::Recall) => self.go_on_replaying(),
             Err(last) => self.log_is_damaged(last),
         }
     }
@@ -37,8 +37,8 @@ impl Engine {
     }
 
     /// Serves once everything that was replayed is durable.
-    pub(super) fn serve_when_recalled(&mut self) {
-        if Recovery::is_recalled(&mut self.store, &mut self.answers) {
+    pub(super) fn serve_when_replayed(&mut self) {
+        if Recovery::is_replayed(&mut self.store, &mut self.answers) {
             self.serve();
         }
     }
@@ -79,14 +79,14 @@ impl Engine {
     }
 
     /// Acts on the progress of a commit. At its end the epoch is durable.
-    pub(super) fn commit_has_come(&mut self, progress: Progress) {
+    pub(super) fn commit_progressed(&mut self, progress: Progress) {
         match progress {
             Ok(false) => {}
             Ok(true) => {
                 let Self { store, answers, scheme, .. } = self;
                 scheme.end_commit(store, answers);
                 store.warn_when_filling();
-                self.serve_when_recalled();
+                self.serve_when_replayed();
                 if self.store.is_ledger_update_due() {
                     self.scheme.update_superblock(&mut self.store);
                 }
@@ -100,7 +100,7 @@ impl Engine {
         let Self { store, answers, scheme, .. } = self;
         if !store.io.failed {
             let progress = scheme.go_on(store, answers);
-            self.commit_has_come(progress);
+            self.commit_progressed(progress);
         }
     }
 
@@ -115,11 +115,11 @@ impl Engine {
             return;
         }
         let reached = scheme.go_on_with_checkpoint(store);
-        self.checkpoint_has_come(reached);
+        self.checkpoint_progressed(reached);
     }
 
     /// Acts on the progress of a checkpoint.
-    pub(super) fn checkpoint_has_come(&mut self, reached: Result<Reached, &'static str>) {
+    pub(super) fn checkpoint_progressed(&mut self, reached: Result<Reached, &'static str>) {
         let Self { store, answers, scheme, recovery, .. } = self;
         match reached {
             Ok(Reached::Nothing) => {}
@@ -164,7 +164,7 @@ impl Engine {
     pub(super) fn superblock_flushed(&mut self) {
         self.store.medium.is_busy = false;
         let reached = self.scheme.superblock_written(&mut self.store);
-        self.checkpoint_has_come(Ok(reached));
+        self.checkpoint_progressed(Ok(reached));
         let Self { store, answers, scheme, recovery, .. } = self;
         if store.medium.is_busy {
             // The end of a checkpoint has begun another.

@@ -12,7 +12,7 @@ mod report;
 mod turn;
 
 use crate::answers::{Answers, Journal};
-use crate::background::{Background, Recount, Refill};
+use crate::background::{Background, IndexRebuild, Recount};
 use crate::buffer::Home;
 use crate::format::page::Region;
 use crate::format::superblock::Superblock;
@@ -46,21 +46,21 @@ impl Engine {
     pub fn open(superblock: Superblock, settings: Settings, home: Arc<dyn Home>, accountant: Arc<Accountant>, now: Time) -> Self {
         let from = if superblock.keeps_counts() { superblock.recount_position } else { Pbn(0) };
         let recount = Recount::new(superblock.garbage_possible || !superblock.keeps_counts(), from);
-        let refill = Refill::new(superblock.allocation_cursor, superblock.geometry.pages_of_blocks(Region::Fingerprints));
+        let rebuild = IndexRebuild::new(superblock.allocation_cursor, superblock.geometry.pages_of_blocks(Region::Fingerprints));
         Self {
             answers: Answers::new(Journal::new(settings.promises_lost)),
             store: Store::new(superblock, settings, home, accountant, now),
             requests: Requests::default(),
             scheme: Scheme::default(),
             recovery: Recovery::default(),
-            background: Background { refill, recount },
+            background: Background { rebuild, recount },
             close_asked: false,
         }
     }
 
     /// Takes over what the last server has left, before the first event.
     pub fn recall(&mut self, legacy: Legacy) {
-        Recovery::take_over(&mut self.store, &mut self.answers, legacy);
+        Recovery::take_journal(&mut self.store, &mut self.answers, legacy);
     }
 
     /// Takes one event, and appends the actions that follow from it to `out`.

@@ -27,7 +27,7 @@ impl Engine {
                 continue;
             }
             self.close_if_asked();
-            self.serve_when_recalled();
+            self.serve_when_replayed();
             self.scheme.retry_starved(&mut self.store);
             self.commit_if_due();
             let store = &mut self.store;
@@ -62,7 +62,7 @@ impl Engine {
                 recovery.choose_places(store, scheme, answers);
             }
             Task::Reclaim => self.reclaim(),
-            Task::Refill => self.refill_index(),
+            Task::Refill => self.rebuild_index(),
             Task::Recount => self.recount(),
             Task::Scan => {
                 store.space.scan_waits = false;
@@ -70,7 +70,7 @@ impl Engine {
             }
             Task::Bits => store.tables.set_written_bits(&mut store.io),
             Task::Load(id) => store.tables.load_page(&mut store.io, id),
-            Task::Recall => self.go_on_recalling(),
+            Task::Recall => self.go_on_replaying(),
             Task::Admit => requests.drain_admission(store, scheme, answers),
             Task::Checkpoint => self.go_on_with_checkpoint(),
             Task::OpenLog => recovery.choose_places(store, scheme, answers),
@@ -89,7 +89,7 @@ impl Engine {
         if scheme.is_seal_due(store, answers, background.recount.running()) {
             scheme.seal(store, answers);
             let progress = scheme.go_on(store, answers);
-            self.commit_has_come(progress);
+            self.commit_progressed(progress);
         }
     }
 
@@ -120,16 +120,16 @@ impl Engine {
     }
 
     /// Rebuilds the index.
-    pub(super) fn refill_index(&mut self) {
+    pub(super) fn rebuild_index(&mut self) {
         let Self { store, background, .. } = self;
-        background.refill.go_on(store, background.recount.running());
+        background.rebuild.go_on(store, background.recount.running());
     }
 
     /// Recounts links, and returns the excess of counts.
     pub(super) fn recount(&mut self) {
         let Self { store, scheme, background, .. } = self;
         if background.recount.go_on(store) && !scheme.recounted(store) {
-            background.refill.go_again(store);
+            background.rebuild.go_again(store);
         }
     }
 
@@ -255,7 +255,7 @@ impl Engine {
         let anticipated = answers.anticipation.until.filter(|_| fills && open.wanted.is_some());
         let has_unlinked = scheme.unlinked().next().is_some();
         let given_back = store.space.give_back_at(io, has_unlinked).filter(|&at| at > now);
-        let jobs = [background.recount.next_at(), background.refill.next_at()].map(|at| at.filter(|_| io.stage == Stage::Serving));
+        let jobs = [background.recount.next_at(), background.rebuild.next_at()].map(|at| at.filter(|_| io.stage == Stage::Serving));
         let first =
             [io.schedule.more_background.then_some(now), timer, anticipated, store.tables.write_back_at(), store.space.full_deadline(io)];
         let all = first.into_iter().chain([given_back]).chain(jobs);

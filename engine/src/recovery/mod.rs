@@ -6,10 +6,10 @@
 //! 3. Places are chosen for the log's next units.
 //! 4. *Not clean* and the new incarnation are durable, in both pairs of superblock copies, before any other write.
 //! 5. The end of the log becomes durable. In mode `ordered` the log is then emptied, and left.
-//! 6. The acknowledgement journal of the last server is proved, replayed and committed (`recall.rs`); then the volume serves.
+//! 6. The acknowledgement journal of the last server is proved, replayed and committed (`replay.rs`); then the volume serves.
 
 mod proof;
-mod recall;
+mod replay;
 
 use crate::answers::Answers;
 use crate::format::superblock::CommitMode;
@@ -34,12 +34,12 @@ pub(crate) struct Recovery {
     updates: u8,
 }
 
-/// What follows a step; or, if the log is damaged, the last epoch whose records count.
-pub(crate) type Step = Result<Then, Epoch>;
+/// The consequence of a step; or, if the log is damaged, the last epoch whose records count.
+pub(crate) type StepOutcome = Result<NextStep, Epoch>;
 
-/// What follows a step of the opening.
+/// The consequence of a step of the opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum NextStep {
     /// The opening waits for an event.
     Wait,
     /// Reads are answered from now on, and, if nothing has failed, writes.
@@ -60,11 +60,11 @@ impl Recovery {
     ///
     /// # Errors
     /// When the log is damaged.
-    pub fn device_flushed(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> Step {
+    pub fn device_flushed(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
         // Without that flush the cache may still be lost: nothing that was read may be given out (R8).
         store.io.unflushed = store.io.failed;
         if store.io.failed {
-            return Ok(Then::Serve);
+            return Ok(NextStep::Serve);
         }
         let wanted = store.settings.commit_mode == CommitMode::Log;
         match store.medium.superblock.anchor.clone() {
@@ -86,24 +86,24 @@ impl Recovery {
     }
 
     /// Goes on with step 2.
-    fn read_log(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> Step {
-        let Some(opening) = &mut self.opening else { return Ok(Then::Wait) };
+    fn read_log(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
+        let Some(opening) = &mut self.opening else { return Ok(NextStep::Wait) };
         let found = opening.go_on(store);
         self.has_read(store, scheme, answers, found)
     }
 
-    fn has_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, found: Opened) -> Step {
+    fn has_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, found: Opened) -> StepOutcome {
         let found = found.map_err(|Damaged { last, log }| {
             if let Some(log) = log {
                 *scheme = Scheme::Log(log);
             }
             last
         });
-        let Found::Log(log) = found? else { return Ok(Then::Wait) };
+        let Found::Log(log) = found? else { return Ok(NextStep::Wait) };
         if !self.is_end_of_log_known() {
             // It commits nothing, but holds the log while pages are written.
             *scheme = Scheme::Log(log);
-            return Ok(Then::Wait);
+            return Ok(NextStep::Wait);
         }
         answers.journal.log_end = Some(log.last_sequence());
         Ok(self.log_is_read(store, scheme, answers, Some(log)))
@@ -113,7 +113,7 @@ impl Recovery {
     ///
     /// # Errors
     /// When the log is damaged.
-    pub fn spilled(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> Step {
+    pub fn spilled(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
         if let (Scheme::Log(log), Some(opening)) = (std::mem::take(scheme), &mut self.opening) {
             opening.end_overflow(store, *log);
         }
@@ -131,23 +131,23 @@ impl Recovery {
         answers: &mut Answers,
         what: IoFor,
         arrived: Arrived,
-    ) -> Step {
-        let Some(opening) = &mut self.opening else { return Ok(Then::Wait) };
+    ) -> StepOutcome {
+        let Some(opening) = &mut self.opening else { return Ok(NextStep::Wait) };
         let found = opening.arrived(store, what, arrived);
         self.has_read(store, scheme, answers, found)
     }
 
     /// Ends step 2: the scheme is known. Step 3 begins.
-    fn log_is_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers, log: Option<Box<Log>>) -> Then {
+    fn log_is_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers, log: Option<Box<Log>>) -> NextStep {
         *scheme = log.map_or_else(Scheme::default, Scheme::Log);
         store.look_at_counters(scheme.last_sequence());
         if store.io.read_only {
             self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.keep(store));
             self.opening = None;
-            return Then::Serve;
+            return NextStep::Serve;
         }
         self.choose_places(store, scheme, answers);
-        Then::Wait
+        NextStep::Wait
     }
 
     /// Step 3: chooses places for the coming units. The superblock names those that no unit names.
@@ -170,11 +170,11 @@ impl Recovery {
         }
         settling.is_ready = true;
         let is_closed = settling.is_closed;
-        self.say_opened(store, scheme, is_closed);
+        self.write_superblock_of_opening(store, scheme, is_closed);
     }
 
     /// Step 4: makes *not clean* and the new incarnation durable.
-    fn say_opened(&mut self, store: &mut Store, scheme: &mut Scheme, is_closed: bool) {
+    fn write_superblock_of_opening(&mut self, store: &mut Store, scheme: &mut Scheme, is_closed: bool) {
         let superblock = &mut store.medium.superblock;
         if !superblock.clean && !superblock.is_log_live() {
             superblock.garbage_possible = true;
@@ -199,35 +199,35 @@ impl Recovery {
     }
 
     /// Goes on with step 4, or begins step 5, when a superblock update is durable (or the volume has failed).
-    pub fn superblock_written(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> Then {
+    pub fn superblock_written(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
         if store.io.failed {
             return self.fail(store, scheme, answers);
         }
         if self.updates < UPDATES {
             self.update_superblock(store);
-            return Then::Wait;
+            return NextStep::Wait;
         }
         self.settle_end(store, scheme, answers)
     }
 
     /// Step 5: writes units again that may not have been flushed, and closes the log after a crash.
-    fn settle_end(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> Then {
-        let Some(settling) = self.opening.as_mut().and_then(Opening::settling) else { return Then::Wait };
+    fn settle_end(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
+        let Some(settling) = self.opening.as_mut().and_then(Opening::settling) else { return NextStep::Wait };
         let log = if let Scheme::Log(log) = scheme { Some(&mut **log) } else { None };
-        if settling.go_on(store, log) { self.log_is_open(store, scheme, answers) } else { Then::Wait }
+        if settling.go_on(store, log) { self.log_is_open(store, scheme, answers) } else { NextStep::Wait }
     }
 
     /// Notes that some units of step 5 are on the device.
-    pub fn units_written(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers, units: usize) -> Then {
+    pub fn units_written(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers, units: usize) -> NextStep {
         if store.io.failed && store.io.stage == Stage::Opening {
             return self.fail(store, scheme, answers);
         }
         self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.units_written(store, units));
-        Then::Wait
+        NextStep::Wait
     }
 
     /// Goes on with step 5 when these units are flushed.
-    pub fn units_flushed(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> Then {
+    pub fn units_flushed(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
         if store.io.failed {
             return self.fail(store, scheme, answers);
         }
@@ -239,7 +239,7 @@ impl Recovery {
 
     /// Ends step 5, since the end of the log is durable. In mode `ordered` the log is emptied first. If it has no place left for another
     /// unit, checkpoints free some.
-    fn log_is_open(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> Then {
+    fn log_is_open(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
         if store.io.failed {
             return self.fail(store, scheme, answers);
         }
@@ -253,31 +253,31 @@ impl Recovery {
                     self.updates = 0;
                     self.update_superblock(store);
                 }
-                return Then::Wait;
+                return NextStep::Wait;
             } else if is_short || log.is_cut_off() {
                 log.begin_checkpoint(store);
-                return Then::Wait;
+                return NextStep::Wait;
             }
         }
         self.opening = None;
         store.io.stage = Stage::Recalling;
-        Then::Recall
+        NextStep::Recall
     }
 
     /// Goes on with step 5 if it has waited for a checkpoint, which has ended.
-    pub fn checkpoint_ended(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> Then {
+    pub fn checkpoint_ended(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
         let waits = self.opening.as_mut().is_some_and(Opening::is_ready) && store.io.stage == Stage::Opening;
-        if waits { self.log_is_open(store, scheme, answers) } else { Then::Wait }
+        if waits { self.log_is_open(store, scheme, answers) } else { NextStep::Wait }
     }
 
     /// Lets the volume serve read-only after a failure. The end of its log may not be durable, and acknowledged writes may be missing: it
     /// gives no answer that the next opening might contradict (P7).
-    pub fn fail(&mut self, store: &mut Store, scheme: &Scheme, answers: &Answers) -> Then {
+    pub fn fail(&mut self, store: &mut Store, scheme: &Scheme, answers: &Answers) -> NextStep {
         let is_settled = self.opening.as_mut().and_then(Opening::settling).map(|settling| settling.is_settled);
         let is_log_open = self.opening.is_none() || is_settled == Some(true);
         store.io.unflushed |= matches!(scheme, Scheme::Log(_)) && !is_log_open || !answers.journal.recalled.is_empty();
         self.opening = None;
-        Then::Serve
+        NextStep::Serve
     }
 
     /// Stops reading the log, since it is damaged.

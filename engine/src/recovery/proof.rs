@@ -22,7 +22,7 @@ use crate::units::{Pbn, count, index};
 const BLOCKS_UNDER_WAY_MAX: u64 = 64;
 
 /// Whether the store has a trace of the last durable epoch. `Err`: a page has to be loaded first.
-pub(super) fn is_traced(store: &mut Store, journal: &mut Journal) -> Result<bool, PageId> {
+pub(super) fn has_trace(store: &mut Store, journal: &mut Journal) -> Result<bool, PageId> {
     let traces = journal.traces;
     for trace in traces.into_iter().flatten() {
         let is_there = match trace {
@@ -40,7 +40,7 @@ pub(super) fn is_traced(store: &mut Store, journal: &mut Journal) -> Result<bool
 
 /// Replaces the trace of a store that was recognized by a sector of the map. If it has a log, the log identifies it from now on: later
 /// units may change that sector.
-pub(super) fn store_is_known(store: &mut Store, journal: &mut Journal) {
+pub(super) fn adopt_trace_of_log(store: &mut Store, journal: &mut Journal) {
     if matches!(journal.trace, Some(Trace::Map { .. })) && store.tables.has_records() {
         journal.trace = Some(Trace::Log { sequence: log_end(store, journal) });
         store.io.out.push(Action::Forget { epoch: store.medium.superblock.last_epoch, traces: [journal.trace, None] });
@@ -70,7 +70,7 @@ pub(super) fn read_proofs(store: &mut Store, journal: &mut Journal) -> bool {
     let proofs = &mut journal.proofs;
     while proofs.blocks_under_way < BLOCKS_UNDER_WAY_MAX {
         let Some(&(first, blocks)) = proofs.runs.front() else { break };
-        let known = match (0..blocks).map(|i| known_of(store, first + i)).collect() {
+        let known = match (0..blocks).map(|i| look_up(store, first + i)).collect() {
             Ok(known) => known,
             Err(page) => {
                 store.tables.wait(&mut store.io, page, Task::Recall);
@@ -94,7 +94,7 @@ pub(super) fn read_proofs(store: &mut Store, journal: &mut Journal) -> bool {
 }
 
 /// Looks up a block in the tables. `Err`: a page has to be loaded first.
-fn known_of(store: &mut Store, pbn: Pbn) -> Result<InTables, PageId> {
+fn look_up(store: &mut Store, pbn: Pbn) -> Result<InTables, PageId> {
     let Store { io, tables, geometry, medium, .. } = store;
     let ((names, at), (counts, _)) = (geometry.fingerprint_of(pbn), geometry.refs_of(pbn));
     let entry = match tables.ensure(io, names) {

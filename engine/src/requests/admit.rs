@@ -33,7 +33,7 @@ impl Requests {
         }
         self.admit_discards_when_full(store, scheme, answers);
         while let Some(request) = self.admission.front() {
-            if changes(request.op) && !store.io.failed && self.backlogged(store, scheme, answers) {
+            if changes(request.op) && !store.io.failed && self.has_to_wait(store, scheme, answers) {
                 return;
             }
             let Some(request) = self.admission.pop_front() else { return };
@@ -58,7 +58,7 @@ impl Requests {
 
     /// Whether a further write has to wait, for room for its records or for the writes that wait already. Writes that wait for a block do
     /// not count, since a further write may need no new block; their memory is bounded by that of requests.
-    fn backlogged(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> bool {
+    fn has_to_wait(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> bool {
         let waiting = if store.space.is_full() { self.writes.len() - store.space.waiters.len() } else { self.writes.len() };
         waiting >= store.tables.pages.waiting_max() || self.lacks_room_for_records(store, scheme, answers)
     }

@@ -63,7 +63,7 @@ impl Requests {
                 }
             }
         }
-        self.send_for(store, op);
+        self.send_runs(store, op);
         true
     }
 
@@ -91,7 +91,7 @@ impl Requests {
     }
 
     /// Reads the runs from the device, and meanwhile loads the pages with their fingerprints.
-    fn send_for(&mut self, store: &mut Store, op: usize) {
+    fn send_runs(&mut self, store: &mut Store, op: usize) {
         let read = &mut self.reads[op];
         read.sent = true;
         if read.bad {

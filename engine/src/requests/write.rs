@@ -86,7 +86,7 @@ impl Requests {
     }
 
     /// Begins to write content that the last server had acknowledged. `base` is what the LBN means now.
-    pub fn write_recalled(&mut self, store: &mut Store, lbn: Lbn, content: Slice, base: Option<MapEntry>) {
+    pub fn write_replayed(&mut self, store: &mut Store, lbn: Lbn, content: Slice, base: Option<MapEntry>) {
         let op = self.writes.insert(WriteOp {
             request: RECALLED,
             lbn,
@@ -210,7 +210,7 @@ impl Requests {
         let slice = arrived.buffer.freeze().slice(0, 1);
         let WriteStage::ReadingBase { slot, .. } = self.writes[op].stage else {
             let waiting = store.contents.comparing.remove(&pbn).into_iter().flatten();
-            return waiting.for_each(|op| self.other_arrived(store, scheme, answers, op, result.is_ok().then_some(&slice)));
+            return waiting.for_each(|op| self.candidate_arrived(store, scheme, answers, op, result.is_ok().then_some(&slice)));
         };
         if result.is_err() {
             return self.end_write(store, answers, op, Some(Failure::Io));
@@ -220,7 +220,7 @@ impl Requests {
     }
 
     /// Goes on when a possible duplicate of a whole block has been read. `stored` is none if that failed.
-    fn other_arrived(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, stored: Option<&Slice>) {
+    fn candidate_arrived(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, stored: Option<&Slice>) {
         let stage = &mut self.writes[op].stage;
         let WriteStage::Comparing { whole, pbn, in_slots } = std::mem::take(stage) else { return };
         let compared = stored.and_then(|stored| compare_stored(store, &whole, pbn, in_slots, stored));
@@ -275,7 +275,7 @@ impl Requests {
         let WriteStage::Digesting { content, base } = std::mem::take(&mut write.stage) else { return };
         write.stage = WriteStage::Placing(WholeBlock { content, digest, base, compared: Compared::Nothing });
         if write.request == RECALLED {
-            // The block that the LBN means may hold this content already. The index is still empty, so it is told.
+            // The block that the LBN means may hold this content already. The index is still empty, so the block is entered.
             if let (Some(pbn), Digest::Of(fingerprint)) = (base.and_then(|base| base.entry.pbn()), digest) {
                 store.index.insert(&fingerprint, pbn);
             }

@@ -27,7 +27,7 @@ pub(crate) enum WriteStage {
     Comparing { whole: WholeBlock, pbn: Pbn, in_slots: bool },
 }
 
-/// What the LBN meant when the rest of the block was read: it has to mean the same when the block is placed.
+/// The meaning of the LBN when the rest of the block was read. It has to be the same when the block is placed.
 #[derive(Clone, Copy)]
 pub(crate) struct Base {
     pub entry: MapEntry,
@@ -65,7 +65,7 @@ impl WholeBlock {
 pub(crate) struct WriteOp {
     pub request: RequestId,
     pub lbn: Lbn,
-    /// What the client sent, and which bytes of the block it covers.
+    /// The client's bytes, and the range of the block that they cover.
     pub sent: Slice,
     pub covers: Range<usize>,
     pub stage: WriteStage,

@@ -11,7 +11,7 @@
 //! 6. If an entry cannot be kept, the next flush reports it.
 
 use super::Recovery;
-use super::proof::{is_traced, read_proofs, store_is_known};
+use super::proof::{adopt_trace_of_log, has_trace, read_proofs};
 use crate::answers::{Answers, Proofs};
 use crate::buffer::Slice;
 use crate::fingerprint::{Digest, Fingerprint};
@@ -29,7 +29,7 @@ use crate::units::{Lbn, Pbn};
 
 impl Recovery {
     /// Takes over the journal that the last server has left, before the first event.
-    pub fn take_over(store: &mut Store, answers: &mut Answers, legacy: Legacy) {
+    pub fn take_journal(store: &mut Store, answers: &mut Answers, legacy: Legacy) {
         debug_assert!(store.io.stage == Stage::Created, "promises are recalled before anything else");
         let Legacy { promises, traces } = legacy;
         let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
@@ -40,19 +40,19 @@ impl Recovery {
     }
 
     /// Proves the entries, then applies them, as far as pages in memory allow.
-    pub fn go_on_recalling(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, requests: &mut Requests) {
+    pub fn go_on_replaying(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, requests: &mut Requests) {
         if store.io.stage != Stage::Recalling {
             return;
         }
         if let Some(good) = answers.take_recalled() {
-            content_is_recalled(store, answers, good);
+            content_replayed(store, answers, good);
         }
-        match is_traced(store, &mut answers.journal) {
+        match has_trace(store, &mut answers.journal) {
             Err(page) => return store.tables.wait(&mut store.io, page, Task::Recall),
             // This is done once: the replay changes the sector that is the trace.
             Ok(true) => {
                 answers.journal.traces = [None; 2];
-                store_is_known(store, &mut answers.journal);
+                adopt_trace_of_log(store, &mut answers.journal);
             }
             Ok(false) => refuse_promises(store, answers),
         }
@@ -67,10 +67,10 @@ impl Recovery {
                 }
                 Promised::Zero { lbn } if lbn.0 < logical => store.set_point(lbn, MapEntry::Zero),
                 Promised::Content { lbn, content } if lbn.0 < logical => {
-                    return recall_content(store, answers, requests, lbn, content);
+                    return replay_content(store, answers, requests, lbn, content);
                 }
                 Promised::Link { lbn, pbn, slot, proof } if lbn.0 < logical && pbn.0 < data && slot <= SLOT_MAX => {
-                    if !recall_link(store, scheme, answers, lbn, (pbn, slot), &proof) {
+                    if !replay_link(store, scheme, answers, lbn, (pbn, slot), &proof) {
                         return;
                     }
                 }
@@ -101,17 +101,17 @@ impl Recovery {
             _ => store.authentic(pbn, block.block(0)).is_some(),
         };
         match in_slot(&block, slot).filter(|_| result.is_ok() && is_right) {
-            Some(content) => recall_content(store, answers, requests, lbn, content),
+            Some(content) => replay_content(store, answers, requests, lbn, content),
             None => {
                 store.io.schedule.push(Task::Recall);
-                content_is_recalled(store, answers, false);
+                content_replayed(store, answers, false);
             }
         }
     }
 
     /// Whether everything that was replayed is durable, or never will be. Then the volume has to serve.
     #[must_use]
-    pub fn is_recalled(store: &mut Store, answers: &mut Answers) -> bool {
+    pub fn is_replayed(store: &mut Store, answers: &mut Answers) -> bool {
         let journal = &mut answers.journal;
         let is_checked = journal.traces == [None; 2];
         let done = is_checked && journal.recalled.is_empty() && store.tables.open.is_empty() && store.tables.committing.is_none();
@@ -151,7 +151,7 @@ fn refuse_promises(store: &mut Store, answers: &mut Answers) {
 }
 
 /// Links an LBN to the block that an entry names. False: it waits for something.
-fn recall_link(
+fn replay_link(
     store: &mut Store,
     scheme: &mut Scheme,
     answers: &mut Answers,
@@ -187,7 +187,7 @@ fn recall_link(
             false
         }
         Ok(false) => {
-            recall_copy(store, answers, lbn, pbn, slot);
+            read_for_copy(store, answers, lbn, pbn, slot);
             false
         }
         Ok(true) => {
@@ -227,7 +227,7 @@ fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answer
 }
 
 /// Reads a block that takes no link any more, so that its content is written again.
-fn recall_copy(store: &mut Store, answers: &mut Answers, lbn: Lbn, pbn: Pbn, slot: u8) {
+fn read_for_copy(store: &mut Store, answers: &mut Answers, lbn: Lbn, pbn: Pbn, slot: u8) {
     if !answers.is_recalling() {
         answers.begin_recalled();
         store.io.read(IoFor::ReadForReplay { pbn, slot, lbn }, store.geometry.block_at(pbn), 1, true, Class::Data);
@@ -235,21 +235,21 @@ fn recall_copy(store: &mut Store, answers: &mut Answers, lbn: Lbn, pbn: Pbn, slo
 }
 
 /// Begins to write acknowledged content. The next entry follows when the content has its place.
-fn recall_content(store: &mut Store, answers: &mut Answers, requests: &mut Requests, lbn: Lbn, content: Slice) {
+fn replay_content(store: &mut Store, answers: &mut Answers, requests: &mut Requests, lbn: Lbn, content: Slice) {
     if answers.is_recalling() {
         return;
     }
     match store.tables.lookup(&mut store.io, lbn) {
         Ok(base) => {
             answers.begin_recalled();
-            requests.write_recalled(store, lbn, content, base);
+            requests.write_replayed(store, lbn, content, base);
         }
         Err(page) => store.tables.wait(&mut store.io, page, Task::Recall),
     }
 }
 
 /// Goes on when replayed content has its place, or failed to get one.
-fn content_is_recalled(store: &mut Store, answers: &mut Answers, good: bool) {
+fn content_replayed(store: &mut Store, answers: &mut Answers, good: bool) {
     if !good && !store.io.failed {
         // There was no block for a copy. But a recount may have made room for a link meanwhile.
         if takes_link_now(store, answers) {

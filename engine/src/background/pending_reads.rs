@@ -7,7 +7,7 @@ const RUN_BLOCKS_MAX: u64 = 16;
 
 /// The blocks that have to be read for one page of fingerprints.
 #[derive(Default)]
-pub(crate) struct Rereading {
+pub(crate) struct PendingReads {
     /// Blocks that are still to be read, the newest at the end.
     pub carriers: Vec<Pbn>,
     pub unnamed: Vec<Pbn>,
@@ -16,7 +16,7 @@ pub(crate) struct Rereading {
     pub pause: Option<Time>,
 }
 
-impl Rereading {
+impl PendingReads {
     /// Takes the blocks of a page. Both lists ascend.
     pub fn ask(&mut self, carriers: Vec<Pbn>, unnamed: Vec<Pbn>) {
         (self.carriers, self.unnamed) = (carriers, unnamed);

@@ -1,11 +1,11 @@
 //! Rebuilds the index from the fingerprint table, newest allocation first, until all entries are in or the index is full.
 //!
-//! 1. Blocks of a page that have to be read (`reread.rs`) are read before the next page.
+//! 1. Blocks of a page that have to be read (`rebuild_reads.rs`) are read before the next page.
 //! 2. The rebuild also counts carriers. Once it has passed a page, each change of the page keeps the count.
 //! 3. In mode `ordered` a crash may leave blocks without a fingerprint, and counts that are too high. Only a recount knows which of these
 //!    blocks have links: after it the rebuild goes through all pages once more.
 
-use super::rereading::Rereading;
+use super::pending_reads::PendingReads;
 use crate::format::entry::Kind;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
@@ -22,7 +22,7 @@ const PAGES_A_STEP: u64 = 16;
 const PAGES_AHEAD: u64 = 8;
 
 /// The rebuild of the index, and how far it has come.
-pub(crate) struct Refill {
+pub(crate) struct IndexRebuild {
     newest: u64,
     pages: u64,
     /// Pages seen, counted backwards from the newest.
@@ -36,10 +36,10 @@ pub(crate) struct Refill {
     /// A second pass over all pages is due, for blocks without a fingerprint; and this is that pass.
     goes_again: bool,
     is_second: bool,
-    pub(super) rereading: Rereading,
+    pub(super) pending_reads: PendingReads,
 }
 
-impl Refill {
+impl IndexRebuild {
     pub fn new(newest: Pbn, pages: u64) -> Self {
         Self::from_granule(newest.0 / GRANULE_BLOCKS, pages)
     }
@@ -56,12 +56,12 @@ impl Refill {
             finished: false,
             goes_again: false,
             is_second: false,
-            rereading: Rereading::default(),
+            pending_reads: PendingReads::default(),
         }
     }
 
     pub fn next_at(&self) -> Option<Time> {
-        self.rereading.pause.filter(|_| !self.waits && !self.finished)
+        self.pending_reads.pause.filter(|_| !self.waits && !self.finished)
     }
 
     /// The page that comes after this number of pages.
@@ -92,8 +92,8 @@ impl Refill {
             return;
         }
         for _ in 0..PAGES_A_STEP {
-            if self.rereading.is_under_way() {
-                return self.reread(store);
+            if self.pending_reads.is_under_way() {
+                return self.read_blocks(store);
             }
             if self.done >= self.pages || store.index.len() == store.index.capacity() {
                 return self.end(store, is_recounting);
@@ -143,7 +143,7 @@ impl Refill {
     fn end(&mut self, store: &mut Store, is_recounting: bool) {
         if store.names_are_on_their_way() {
             // These entries are found once a commit has settled them.
-            self.rereading.pause = None;
+            self.pending_reads.pause = None;
             return;
         }
         self.finished = true;
@@ -177,7 +177,7 @@ impl Refill {
         self.unnamed += count(unnamed.len());
         // A rate of 0 turns these reads off.
         if settings.refill_reads_per_second > 0 {
-            self.rereading.ask(if self.is_second { Vec::new() } else { carriers }, unnamed);
+            self.pending_reads.ask(if self.is_second { Vec::new() } else { carriers }, unnamed);
         }
     }
 }

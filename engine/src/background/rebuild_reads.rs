@@ -4,7 +4,7 @@
 //! 1. Only a few reads are under way at once, and their rate is limited, so that clients keep the device.
 //! 2. A block is pinned while it is read (R7), so the content that arrives belongs to the entry that asked for it.
 
-use super::Refill;
+use super::IndexRebuild;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::Kind;
 use crate::format::unit;
@@ -20,31 +20,31 @@ const READS_AT_ONCE: u64 = 8;
 /// This number of further blocks in a run takes as long as another read.
 const RUN_BLOCKS_A_READ: u64 = 8;
 
-impl Refill {
+impl IndexRebuild {
     /// Reads the next blocks for the page that was seen last.
-    pub(super) fn reread(&mut self, store: &mut Store) {
-        if self.rereading.reading > 0 {
+    pub(super) fn read_blocks(&mut self, store: &mut Store) {
+        if self.pending_reads.reading > 0 {
             self.waits = true;
             return;
         }
-        if self.rereading.pause.is_some_and(|until| store.io.now < until) {
+        if self.pending_reads.pause.is_some_and(|until| store.io.now < until) {
             return;
         }
-        self.rereading.pause = None;
+        self.pending_reads.pause = None;
         // In an index that is this full most slots find their bucket filled.
         if store.index.len() >= store.index.capacity() / 8 * 7 {
-            self.rereading.carriers.clear();
+            self.pending_reads.carriers.clear();
         }
         let (mut asked, mut cost) = (0, 0);
         while asked < READS_AT_ONCE {
-            let Some((first, blocks)) = self.rereading.take_run() else { break };
+            let Some((first, blocks)) = self.pending_reads.take_run() else { break };
             asked += 1;
             cost += 1 + (blocks - 1) / RUN_BLOCKS_A_READ;
             (0..blocks).for_each(|i| store.space.pin(first + i));
             let at = store.geometry.block_at(first);
             store.io.read(IoFor::ReadForFingerprint { first }, at, index(blocks), true, Class::Data);
         }
-        while let (Some(&pbn), true) = (self.rereading.carriers.last(), asked < READS_AT_ONCE) {
+        while let (Some(&pbn), true) = (self.pending_reads.carriers.last(), asked < READS_AT_ONCE) {
             let (id, at) = store.geometry.fingerprint_of(pbn);
             let entry = match store.tables.ensure(&mut store.io, id) {
                 Access::Loading if asked > 0 => break,
@@ -55,7 +55,7 @@ impl Refill {
                 Access::Unreadable => None,
                 Access::Ready(resident) => Some(resident.page().content.fingerprint(at)),
             };
-            self.rereading.carriers.pop();
+            self.pending_reads.carriers.pop();
             let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !store.tables.is_losing_its_name(pbn)) else {
                 continue;
             };
@@ -69,11 +69,11 @@ impl Refill {
             let at = store.geometry.block_at(pbn);
             store.io.read(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
         }
-        self.rereading.reading = asked;
+        self.pending_reads.reading = asked;
         self.waits = asked > 0;
         if asked > 0 {
             let ms = (cost * 1000).div_ceil(store.settings.refill_reads_per_second);
-            self.rereading.pause = Some(store.io.now.plus_ms(ms));
+            self.pending_reads.pause = Some(store.io.now.plus_ms(ms));
         } else {
             store.io.schedule.more_background = true;
         }
@@ -86,7 +86,7 @@ impl Refill {
             self.entries += store.offer_slots(pbn, block);
         }
         store.space.unpin(pbn);
-        self.reread_one(store);
+        self.read_ended(store);
     }
 
     /// Gives blocks that have been read their fingerprints again.
@@ -100,12 +100,12 @@ impl Refill {
             }
             store.space.unpin(pbn);
         }
-        self.reread_one(store);
+        self.read_ended(store);
     }
 
-    fn reread_one(&mut self, store: &mut Store) {
-        self.rereading.reading -= 1;
-        if self.rereading.reading == 0 {
+    fn read_ended(&mut self, store: &mut Store) {
+        self.pending_reads.reading -= 1;
+        if self.pending_reads.reading == 0 {
             store.io.schedule.push(Task::Refill);
         }
     }
