@@ -1,6 +1,6 @@
-//! What a thread does whose panic must not be survived.
+//! A guard for threads whose panic must not be survived.
 
-/// Ends the process when a panic passes through its scope: a bug in there leaves state that must serve nobody. What was synced is safe, as
+/// Ends the process when a panic passes through its scope, since a bug there leaves state that must serve nobody. Synced data is safe, as
 /// after any crash.
 pub struct AbortOnPanic;
 

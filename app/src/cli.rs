@@ -11,7 +11,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-/// Sets what is logged, in place of the default.
+/// The environment variable that replaces the default of what is logged.
 pub const LOG_VARIABLE: &str = "ONEFOLD_LOG";
 
 #[derive(Debug, Parser)]
@@ -38,10 +38,10 @@ enum Verb {
     /// Serves a volume for `attach`.
     #[command(hide = true)]
     Serve(commands::serve::Arguments),
-    /// Keeps what clients hold while servers come and go, for `attach`.
+    /// Keeps what clients hold while servers are replaced, for `attach`.
     #[command(hide = true)]
     Supervise(commands::supervise::Arguments),
-    /// Does for a front-end what neither supervisor nor server may do.
+    /// Does for a front-end the work that neither supervisor nor server may do.
     #[command(hide = true)]
     Hands(commands::hands::Arguments),
 }
@@ -49,7 +49,7 @@ enum Verb {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    // A server is started by way of /proc/self/exe, which would be its name.
+    // A server is started through /proc/self/exe, which would otherwise be its name.
     let _ = rustix::thread::set_name(c"onefold");
     let cli = Cli::parse();
     log_to_stderr(match &cli.verb {
@@ -78,7 +78,7 @@ fn run(verb: Verb) -> Outcome<Exit> {
     }
 }
 
-/// A server's log has times and says more; what a command has to say to its user has none.
+/// A server's log has times and more detail; a command's messages to its user have no times.
 fn log_to_stderr(is_server: bool) {
     let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(if is_server { "info" } else { "warn" }));
     let lines = tracing_subscriber::fmt::layer().with_target(false).with_writer(std::io::stderr);

@@ -1,4 +1,4 @@
-//! What the data blocks of a volume that nobody serves are used for, read from its counts of links.
+//! The use of the data blocks of a volume that nobody serves, read from its counts of links.
 
 use crate::runtime::volume_counts::{Saved, available_blocks};
 use onefold_engine::buffer::Frame;
@@ -11,18 +11,18 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Blocks by their counts.
+/// Numbers of blocks by their counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DetachedSpace {
     /// Blocks with links from the map, and those links.
     pub used_blocks: u64,
     pub map_links: u64,
-    /// Without links, or kept for their fingerprint alone.
+    /// Blocks without links, or kept for their fingerprint alone.
     pub idle_blocks: u64,
 }
 
 impl DetachedSpace {
-    /// Reads all counts of the volume at `path`, which was closed in order: else its log or a recount would have more to say. None where a
+    /// Reads all counts of the volume at `path`, which was closed in order: otherwise its log or a recount would change them. None where a
     /// count is lost.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl DetachedSpace {
                     REFS_UNKNOWN => return Ok(None),
                     refs => {
                         space.used_blocks += 1;
-                        // All but that of its fingerprint.
+                        // All links but that of its fingerprint.
                         space.map_links += u64::from(refs) - 1;
                     }
                 }
@@ -51,13 +51,13 @@ impl DetachedSpace {
         Ok(Some(space))
     }
 
-    /// What clients' content takes.
+    /// Returns the space of clients' content.
     #[must_use]
     pub fn saved(&self) -> Saved {
         Saved::of(self.map_links, self.used_blocks)
     }
 
-    /// What new content may still take.
+    /// Returns the space left for new content.
     #[must_use]
     pub fn available_bytes(&self, superblock: &Superblock) -> u64 {
         available_blocks(self.idle_blocks, superblock.geometry.reserve_blocks) * BLOCK_BYTES

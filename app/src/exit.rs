@@ -1,4 +1,4 @@
-//! How the program ends: one number for each kind of reason, and what it says to its user.
+//! The end of the program: one exit code for each kind of reason, and the message to its user.
 
 use crate::device::backing;
 use crate::error::Error;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::process::ExitCode;
 
-/// Exit codes. The numbers are part of the program's interface: they stand in `--help` and in `docs/operating.md`.
+/// Exit codes. The numbers are part of the program's interface: `--help` and `docs/operating.md` list them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -32,7 +32,7 @@ pub enum Exit {
     DeviceFailed = 8,
     /// The volume was made by another version of the program.
     OtherFormat = 9,
-    /// The front-end cannot be had on this machine.
+    /// The front-end is not available on this machine.
     NoFrontend = 10,
 }
 
@@ -52,13 +52,13 @@ impl Exit {
         Self::NoFrontend,
     ];
 
-    /// The code that a process of this program ended with; none where it was killed.
+    /// Returns the code that a process of this program ended with; none where it was killed.
     #[must_use]
     pub fn of_code(code: Option<i32>) -> Option<Self> {
         Self::ALL.into_iter().find(|exit| code == Some(*exit as i32))
     }
 
-    /// What it means, in `--help`.
+    /// Returns its meaning, for `--help`.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ impl Exit {
         }
     }
 
-    /// The table of all codes, for `--help`.
+    /// Returns the table of all codes, for `--help`.
     #[must_use]
     pub fn help() -> String {
         let lines: Vec<String> = Self::ALL.iter().map(|e| format!("\n  {:>2}  {}", *e as u8, e.meaning())).collect();
@@ -90,12 +90,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command failed: kind, what happened, what to do next.
+/// A command's failure: its kind, what happened, what to do next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     pub exit: Exit,
     pub message: String,
-    /// What to do next, as a sentence or a command line.
+    /// The next step, as a sentence or a command line.
     pub next: Option<String>,
 }
 
@@ -103,19 +103,19 @@ pub struct Failed {
 pub type Outcome<T = ()> = Result<T, Failed>;
 
 impl Failed {
-    /// A failure of this kind.
+    /// Returns a failure of this kind.
     #[must_use]
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), next: None }
     }
 
-    /// The same, with advice.
+    /// Adds advice to the failure.
     #[must_use]
     pub fn next(self, advice: impl Into<String>) -> Self {
         Self { next: Some(advice.into()), ..self }
     }
 
-    /// The system refused `what`.
+    /// Returns the failure where the system refused `what`.
     #[must_use]
     pub fn system(what: impl fmt::Display, error: impl std::error::Error) -> Self {
         Self::new(Exit::System, format!("{what}: {}", chain(&error)))
@@ -129,7 +129,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// An error and what lies behind it.
+/// Joins an error and its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,5 +1,5 @@
-//! The control socket of a server: one question a connection, each answer a line of JSON. There is one answer, or, where something goes on
-//! for as long as the connection stands, one at its beginning and one at its end.
+//! The control socket of a server: a connection carries one question, and each answer is a line of JSON. There is one answer, or two where
+//! something lasts as long as the connection: one at its beginning and one at its end.
 
 use super::process::is_stopped;
 use crate::exit::{Exit, Failed, Outcome};
@@ -13,38 +13,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A question is short.
+/// The largest question, in bytes.
 const QUESTION_BYTES_MAX: u64 = 16 << 10;
-/// Time for a client to ask, and for one to take its answer.
+/// The time that a client has to ask, and to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a command waits for a server's answer: one that is stopped never gives it.
+/// The time that a command waits for a server's answer; a stopped server never gives it.
 pub const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
-/// How long to wait before a server that is not there yet is looked for again.
+/// The time between two looks for a server that is not there yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// What a server is asked.
+/// A question to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "ask")]
 pub enum Ask {
     Status,
     Stats,
-    /// Let no write wait for room any more: whoever asks is about to flush the device, which waits for them.
+    /// End all waiting for room: the client is about to flush the device, and the flush waits for those writes.
     EndWaiting,
-    /// Commit, mark the volume clean, and end. The answer comes when that begins.
+    /// Commit, mark the volume clean, and end. The server answers when it begins to.
     Detach,
-    /// Record what clients ask for until whoever asked says no more, or goes away. The first answer comes when it has begun.
+    /// Record the requests of clients until the one who asked ends it, or goes away. The first answer comes when recording has begun.
     Record(Order),
-    /// Write down in the recording that a phase begins.
+    /// Note in the recording that a phase begins.
     Mark {
         phase: String,
     },
 }
 
-/// Who asked, to be answered.
+/// The client that asked, and that is to be answered.
 pub struct Client<'a>(&'a UnixStream);
 
 impl Client<'_> {
-    /// Answers.
+    /// Sends it an answer.
     ///
     /// # Errors
     /// When the client went away.
@@ -58,8 +58,8 @@ impl Client<'_> {
         (&mut &*self.0).write_all(&text)
     }
 
-    /// Answers that it shall be so, and then does it, whether the answer was taken or not: an end of the process is not to come before the
-    /// answer.
+    /// Answers that the request is granted, and then carries it out, whether or not the client took the answer. The process must not end
+    /// before the answer.
     ///
     /// # Errors
     /// When the client went away.
@@ -69,16 +69,16 @@ impl Client<'_> {
         answered
     }
 
-    /// Whether it has nothing more to say, or went away; found out within so long.
+    /// Whether the client has nothing more to say, or went away. Waits at most `patience`.
     ///
     /// # Errors
-    /// When the system refuses to tell.
+    /// When the system call fails.
     pub fn is_done(&self, patience: Duration) -> io::Result<bool> {
         is_readable(self.0, patience)
     }
 }
 
-/// Whether there is something to read, be it the end, within so long.
+/// Whether there is something to read, or the end. Waits at most `patience`.
 fn is_readable(stream: &UnixStream, patience: Duration) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let timeout = Timespec { tv_sec: patience.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: patience.subsec_nanos().into() };
@@ -108,7 +108,7 @@ pub fn listen(path: &Path, respond: impl Fn(Ask, &Client<'_>) -> io::Result<()> 
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
         for stream in listener.incoming().flatten() {
             let respond = respond.clone();
-            // A slow client keeps nobody else waiting.
+            // A slow client delays nobody else.
             let _ = std::thread::Builder::new().name("control answer".to_owned()).spawn(move || {
                 if let Err(error) = converse(stream, &*respond) {
                     tracing::debug!(%error, "a client of the control socket went away");
@@ -127,12 +127,12 @@ fn converse(stream: UnixStream, respond: &dyn Fn(Ask, &Client<'_>) -> io::Result
     let client = Client(&stream);
     match serde_json::from_str(&line) {
         Ok(ask) => respond(ask, &client),
-        // What was asked is not repeated: a question may hold a key.
-        Err(error) => client.answer(Err(Failed::new(Exit::Usage, format!("that is no question: {error}")))),
+        // The reply does not repeat the question, which may hold a key.
+        Err(error) => client.answer(Err(Failed::new(Exit::Usage, format!("invalid request: {error}")))),
     }
 }
 
-/// A connection to a server that was asked something.
+/// A connection to a server that was asked a question.
 pub struct Conversation {
     reader: BufReader<UnixStream>,
     place: PathBuf,
@@ -157,10 +157,10 @@ impl Conversation {
         Ok(Self { reader: BufReader::new(stream), place: path.to_path_buf() })
     }
 
-    /// The next answer; waits for it as long as it takes.
+    /// Returns the next answer, and waits for it as long as it takes.
     ///
     /// # Errors
-    /// What the server answers; also when it went away.
+    /// The error that the server answers; also when the server went away.
     pub fn hear(&mut self) -> Outcome<Value> {
         let mut answer = String::new();
         let place = self.place.display();
@@ -172,17 +172,17 @@ impl Conversation {
         }
     }
 
-    /// Whether the next answer has come, within so long.
+    /// Whether the next answer has come. Waits at most `patience`.
     ///
     /// # Errors
-    /// When the system refuses to tell.
+    /// When the system call fails.
     pub fn has_answer(&self, patience: Duration) -> Outcome<bool> {
         is_readable(self.reader.get_ref(), patience).map_err(|e| Failed::system("cannot wait for the server", e))
     }
 
-    /// Says that there is nothing more to say; answers still come.
+    /// Ends the questions of this connection; answers still come.
     pub fn say_no_more(&self) {
-        // A server that went away knows.
+        // The call fails only where the server went away.
         let _ = self.reader.get_ref().shutdown(std::net::Shutdown::Write);
     }
 }
@@ -191,7 +191,7 @@ fn unreachable(path: &Path, error: io::Error) -> Failed {
     Failed::system(format!("cannot talk to the server at {}", path.display()), error)
 }
 
-/// Asks the server at `path` what has one answer, and waits for it for [`ANSWER_PATIENCE`].
+/// Asks the server at `path` a question with one answer, and waits for it for [`ANSWER_PATIENCE`].
 ///
 /// # Errors
 /// See [`ask_within`].
@@ -199,11 +199,11 @@ pub fn ask(path: &Path, question: &Ask) -> Outcome<Value> {
     ask_within(path, question, ANSWER_PATIENCE)
 }
 
-/// Asks the server at `path` what has one answer. Waits at most `patience` for the server, which may be about to take the place of a dead
-/// one, and for its answer.
+/// Asks the server at `path` a question with one answer. Waits at most `patience` for the answer, and for the server itself, which may be
+/// about to replace a dead one.
 ///
 /// # Errors
-/// What the server answers; also when it is not there, or does not answer in time.
+/// The error that the server answers; also when it is not there, or does not answer in time.
 pub fn ask_within(path: &Path, question: &Ask, patience: Duration) -> Outcome<Value> {
     use io::ErrorKind as K;
     let deadline = Instant::now() + patience;
@@ -228,7 +228,7 @@ pub fn ask_within(path: &Path, question: &Ask, patience: Duration) -> Outcome<Va
     }
 }
 
-/// The server did not answer in time.
+/// The error of a server that did not answer in time.
 fn silent(pid: Option<u32>, patience: Duration) -> Failed {
     let server = pid.map_or_else(|| "the server".to_owned(), |pid| format!("the server, process {pid},"));
     match pid.filter(|&pid| is_stopped(pid)) {
@@ -242,7 +242,7 @@ fn stopped(pid: u32) -> Failed {
         .next(format!("`kill -CONT {pid}` lets it go on."))
 }
 
-/// The process that listens at `path`, if one does.
+/// Returns the process that listens at `path`, if one does.
 #[must_use]
 pub fn server(path: &Path) -> Option<u32> {
     UnixStream::connect(path).ok().as_ref().and_then(peer)
@@ -257,7 +257,7 @@ pub fn check_running(path: &Path) -> Outcome {
     pid.map_or(Ok(()), |pid| Err(stopped(pid)))
 }
 
-/// The process that listens at the other end.
+/// Returns the process that listens at the other end.
 fn peer(stream: &UnixStream) -> Option<u32> {
     let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
     u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()
@@ -296,7 +296,7 @@ mod tests {
         assert!(ask_within(&path, &Ask::Status, Duration::ZERO).is_err());
     }
 
-    /// A server that is asked to end, and has nothing left to do, may be gone before the next instruction of the thread that answers.
+    /// A server that is asked to end and has nothing left to do may be gone before the thread that answers runs its next instruction.
     #[test]
     fn the_answer_is_there_before_the_server_ends() {
         let (ours, theirs) = UnixStream::pair().unwrap();

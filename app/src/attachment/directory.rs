@@ -1,4 +1,4 @@
-//! The directory of what runs: /run/onefold for root, $XDG_RUNTIME_DIR/onefold for others.
+//! The directory of running attachments: /run/onefold for root, $XDG_RUNTIME_DIR/onefold for others.
 
 use crate::exit::{Exit, Failed, Outcome};
 use rustix::process::geteuid;
@@ -7,13 +7,13 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Names the directory where the user wants another.
+/// The environment variable that names another directory.
 pub const VARIABLE: &str = "ONEFOLD_RUN_DIR";
 
-/// Where records and sockets of this user lie, made where it is missing, and for nobody else.
+/// Returns the directory for records and sockets of this user. Makes it where it is missing, with access for this user alone.
 ///
 /// # Errors
-/// When it cannot be made, or is somebody else's.
+/// When the directory cannot be made, or belongs to another user.
 pub fn run_directory() -> Outcome<PathBuf> {
     let path = place();
     DirBuilder::new()

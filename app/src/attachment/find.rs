@@ -1,8 +1,8 @@
-//! Volumes by name: a path, a label, a UUID, or where one is attached.
+//! Finding a volume by its name: a path, a label, a UUID, or where it is attached.
 //!
-//! 1. A path is a path: what exists or holds a slash is never taken for a label.
-//! 2. A label or UUID finds what is attached first, then what was seen before, then block devices. Where it fits several volumes, none is
-//!    meant.
+//! 1. A name that exists as a path, or that holds a slash, is never taken for a label.
+//! 2. A label or UUID finds an attached volume first, then one seen before, then one on a block device. A name that fits several volumes is
+//!    refused.
 
 use super::directory::run_directory;
 use super::known;
@@ -16,9 +16,9 @@ use uuid::Uuid;
 /// A volume that a user named.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its backing store, absolute; where it is attached, as it was called then or is called now.
+    /// The absolute path of its backing store; of an attached one, its path at that time or now.
     pub path: PathBuf,
-    /// Where it is attached, if it is.
+    /// The record of its attachment, if it is attached.
     pub attached: Option<Record>,
 }
 
@@ -74,7 +74,7 @@ fn by_path(path: &Path, records: &[Record]) -> Outcome<Found> {
     let (meta, absolute) = match looked {
         Ok(looked) => looked,
         Err(error) => {
-            // A store that was deleted or renamed while it is attached has no name of its own any more but this one.
+            // A store that was deleted or renamed while it is attached has no other name any more.
             let gone = last_name(path).and_then(|last| records.iter().find(|r| r.path == last));
             return match (gone, error.kind()) {
                 (Some(record), _) => Ok(Found { path: record.path.clone(), attached: Some(record.clone()) }),
@@ -87,7 +87,7 @@ fn by_path(path: &Path, records: &[Record]) -> Outcome<Found> {
         return Err(Failed::new(Exit::NotFound, format!("{} is a directory, and a volume is a file or a block device", path.display()))
             .next("Name one by its path, label or UUID; `onefold list --all` shows those that were seen before."));
     }
-    // By what it is, and not by what it was called when it was attached.
+    // The identity decides, not the name at the time of the attachment.
     let store = identity_of(&meta);
     if let Some(record) = records.iter().find(|r| Path::new(&r.location) == absolute) {
         return Ok(Found { path: record.path.clone(), attached: Some(record.clone()) });
@@ -96,17 +96,17 @@ fn by_path(path: &Path, records: &[Record]) -> Outcome<Found> {
     Ok(Found { path: absolute, attached })
 }
 
-/// The absolute path of a file that is not there; its directory may be.
+/// Returns the absolute path of a file that is missing, if its directory exists.
 fn last_name(path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).ok()?;
     let directory = absolute.parent()?.canonicalize().ok()?;
     Some(directory.join(absolute.file_name()?))
 }
 
-/// The record of a volume that must be attached.
+/// Returns the record of a volume that must be attached.
 ///
 /// # Errors
-/// When there is none of that name, or it is not attached.
+/// When no volume has that name, or it is not attached.
 pub fn attached(name: &str) -> Outcome<Record> {
     let Found { path, attached } = find(name)?;
     attached.ok_or_else(|| {
@@ -114,7 +114,7 @@ pub fn attached(name: &str) -> Outcome<Record> {
     })
 }
 
-/// The block devices of this machine that have any size.
+/// Returns the block devices of this machine whose size is not zero.
 #[must_use]
 pub fn block_devices() -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/sys/class/block").map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Where volumes were seen before, so that a label or UUID finds one that is not attached. Advice: each path is looked at again.
+//! The paths of volumes seen before, by which a label or UUID finds one that is not attached. They are advice: each path is examined again.
 
 use std::env;
 use std::fs;
@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Names the directory where the user wants another.
+/// The environment variable that names another directory.
 pub const VARIABLE: &str = "ONEFOLD_STATE_DIR";
 
 fn place() -> Option<PathBuf> {
@@ -20,14 +20,14 @@ fn place() -> Option<PathBuf> {
     Some(directory.join("volumes"))
 }
 
-/// Paths of volumes seen before, oldest first.
+/// Returns the paths of volumes seen before, oldest first.
 #[must_use]
 pub fn paths() -> Vec<PathBuf> {
     let text = place().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
     text.lines().map(PathBuf::from).collect()
 }
 
-/// Remembers `path` (absolute). Forgets those that are gone. Failing to is no harm.
+/// Remembers `path`, which is absolute, and forgets paths that are gone. A failure does no harm.
 pub fn remember(path: &Path) {
     let before = paths();
     let Some(text) = path.to_str().filter(|text| !text.contains('\n')) else { return };

@@ -1,4 +1,4 @@
-//! Starting a server in the background, and what it tells.
+//! Starts a server in the background, and receives its report.
 
 use super::control::{self, Ask};
 use super::plan::Plan;
@@ -15,14 +15,14 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
-/// How long an opening server may take to say how far it is, before whoever waits for it listens again for its word.
+/// The time that an opening server may take to report its progress, before the process that waits for it listens again for its result.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// What a process in the background tells the one that started it: one line of JSON on its standard output.
+/// The report of a background process to the one that started it: one line of JSON on its standard output.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Told {
-    /// It serves, at this place.
+    /// The process serves, at this place.
     Ready {
         location: String,
     },
@@ -30,19 +30,19 @@ pub enum Told {
 }
 
 impl Told {
-    /// Says it.
+    /// Prints the report.
     pub fn tell(&self) {
         let mut line = serde_json::to_vec(self).expect("plain data");
         line.push(b'\n');
-        // Whoever asked may be gone; the server goes on.
+        // The process that asked may be gone; the server goes on.
         let _ = std::io::stdout().write_all(&line).and_then(|()| std::io::stdout().flush());
     }
 }
 
-/// Starts this very program as `verb` with `plan`, away from the terminal, and waits until it serves. Returns where, and the process.
+/// Starts this program as `verb` with `plan`, away from the terminal, and waits until it serves. Returns the place and the process.
 ///
 /// # Errors
-/// Why it does not serve.
+/// The reason why it does not serve.
 pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
     let log = Places::of(&plan.directory, &plan.id).log;
     let file = OpenOptions::new()
@@ -69,7 +69,7 @@ pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
         }
         None => {
             let status = child.wait().map(|status| status.to_string()).unwrap_or_default();
-            // It may have died when all but the word was done, or its server may live and go on by itself.
+            // The process may have died after all but its report was done, or its server may live on by itself.
             if let Some(location) = found_all_the_same(plan) {
                 return Ok((location, child));
             }
@@ -79,11 +79,11 @@ pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
     }
 }
 
-/// Where it is served although whoever was to say so died; none where nothing of it lives any more.
+/// Returns where the volume is served although the process that had to report it died; none where nothing of the attachment lives.
 fn found_all_the_same(plan: &Plan) -> Option<String> {
     let places = Places::of(&plan.directory, &plan.id);
     loop {
-        // In this order: what was served until now is over then.
+        // The order matters: after this call, no earlier server serves.
         let is_alive = places.are_alive();
         if let Some(record) = look(&places.record).filter(|_| is_alive) {
             return Some(record.location);
@@ -95,13 +95,13 @@ fn found_all_the_same(plan: &Plan) -> Option<String> {
     }
 }
 
-/// Waits until a server says how it goes. Where that takes long because its volume is being opened, says how far that is.
+/// Waits until a server reports its result. Where that takes long because it opens its volume, shows the progress.
 fn wait_for_word(output: &ChildStdout, control: &Path) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let patience = Timespec { tv_sec: 1, tv_nsec: 0 };
     let mut said = String::new();
     while matches!(poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&patience)), Ok(0) | Err(rustix::io::Errno::INTR)) {
-        // It may not be there yet, and where it is, it answers at once or is asked again.
+        // The server may not be there yet; once it is, it answers at once or is asked again.
         let Ok(answer) = control::ask_within(control, &Ask::Status, GLANCE) else { continue };
         let Some(state) = answer["state"].as_str().filter(|state| state.starts_with(OPENING)) else { continue };
         if state != said {
@@ -111,7 +111,7 @@ fn wait_for_word(output: &ChildStdout, control: &Path) {
     }
 }
 
-/// The command that runs this program by these words, and with `plan` behind them.
+/// Returns the command that runs this program with these words, followed by `plan`.
 ///
 /// # Panics
 /// Never: a plan is plain data.
@@ -122,7 +122,7 @@ pub fn command(words: &[&str], plan: &Plan) -> Start {
     command
 }
 
-/// A command that runs this very program, even where its file was replaced meanwhile.
+/// Returns a command that runs this program, even where its file was replaced meanwhile.
 #[must_use]
 pub fn itself() -> Start {
     let mut command = Start::of("/proc/self/exe");
@@ -130,45 +130,45 @@ pub fn itself() -> Start {
     command
 }
 
-/// Leaves terminal, session and working directory of whoever started this process, and goes on where that one dies.
+/// Leaves the terminal, session and working directory of the process that started this one, so that it outlives that process.
 pub fn leave_terminal() {
-    // It fails for the leader of a group, such as a server, which stays in its supervisor's session: where it is stopped when the
-    // supervisor dies, the kernel lets it go on with SIGHUP (`setpgid(2)`: orphaned groups).
+    // The call fails for the leader of a group, such as a server. The server stays in its supervisor's session: if it is stopped when the
+    // supervisor dies, the kernel resumes it with SIGHUP (`setpgid(2)`: orphaned groups).
     let _ = rustix::process::setsid();
     let _ = signal_hook::flag::register(signal_hook::consts::SIGHUP, std::sync::Arc::default());
     let _ = std::env::set_current_dir("/");
 }
 
-/// What became of a server, left for whoever asks after its end.
+/// The result of a server, which it leaves for those who ask after its end.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct End {
-    /// Who left it.
+    /// The process that left it.
     pub process: Process,
     pub exit: Exit,
     pub failed: Option<Failed>,
 }
 
 impl End {
-    /// That of this process.
+    /// Returns the result of this process.
     #[must_use]
     pub fn of(exit: Exit, failed: Option<Failed>) -> Self {
         Self { process: Process::this(), exit, failed }
     }
 
-    /// What stands at `place`, if anything does.
+    /// Returns the result at `place`, if there is one.
     #[must_use]
     pub fn look(place: &Path) -> Option<Self> {
         serde_json::from_slice(&small_file(place)?).ok()
     }
 
-    /// Leaves it at `place`.
+    /// Writes the result to `place`.
     pub fn leave(&self, place: &Path) {
         if let Err(error) = serde_json::to_vec(self).map_err(Into::into).and_then(|text| fs::write(place, text)) {
             tracing::warn!(%error, place = %place.display(), "cannot say how it ended");
         }
     }
 
-    /// Takes it from `place`, if it is there.
+    /// Takes the result from `place`, if it is there.
     #[must_use]
     pub fn take(place: &Path) -> Option<Self> {
         let end = Self::look(place);

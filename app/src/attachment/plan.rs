@@ -1,4 +1,4 @@
-//! What a server is to do: decided by `attach`, handed to the serving process as one argument.
+//! The plan of a server: `attach` decides it and hands it to the serving process as one argument.
 
 use crate::device::Method;
 use crate::exit::{Exit, Failed, Outcome};
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// How a volume is opened, as the user chose. What is left out is as `create` laid it down.
+/// The options of an opening, as the user chose them. An option left out is as `create` set it.
 #[derive(Clone, Debug, Serialize, Deserialize, clap::Args)]
 pub struct Options {
-    /// Serve the backing store itself, with no volume on it: the baseline for comparisons. What is written goes to the store as it is.
+    /// Serve the backing store itself, with no volume on it: the baseline for comparisons. Writes go to the store unchanged.
     #[arg(long)]
     pub passthrough: bool,
     /// Refuse writes.
@@ -24,66 +24,65 @@ pub struct Options {
     /// Memory for everything: index, caches, records and requests.
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub memory: Size,
-    /// How to read and write the backing store.
+    /// The method of reading and writing the backing store.
     #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
     pub io: Method,
-    /// Use a backing store that has no direct I/O (O_DIRECT) all the same. After a failed flush the page cache may show what never reached
-    /// the device.
+    /// Use a backing store that has no direct I/O (O_DIRECT) all the same. After a failed flush the page cache may show data that never
+    /// reached the device.
     #[arg(long)]
     #[serde(default)]
     pub buffered: bool,
-    /// Slow the backing store to the pace of a model, to measure what is not here: tablet, 850pro, emmc, ufs, sata, nvme.
+    /// Slow the backing store to the pace of a model, to measure a device that is not here: tablet, 850pro, emmc, ufs, sata, nvme.
     #[arg(long, value_name = "NAME", value_parser = parse_model)]
     pub device_model: Option<String>,
-    /// What makes writes durable: ordered, pages in OrderMergeDedup's order; log, records that ride along with the data.
+    /// The commit mode, which makes writes durable: ordered, pages in OrderMergeDedup's order; log, records that ride along with the data.
     #[arg(long, value_enum, value_name = "MODE")]
     pub commit_mode: Option<CommitModeName>,
-    /// Which new blocks are compressed, in mode log: all; carriers, those of small commits, into the log that records them; off, none.
+    /// The new blocks that are compressed, in mode log: all; carriers, those of small commits, into the log that records them; off, none.
     #[arg(long, value_enum, value_name = "WHICH", default_value = "all")]
     pub compress: CompressName,
-    /// When a write is acknowledged: weak, on admission (durable at the next flush); strong, when it is durable.
+    /// The moment when a write is acknowledged: weak, on admission (durable at the next flush); strong, when it is durable.
     #[arg(long, value_enum, value_name = "MODE")]
     pub persistence: Option<PersistenceName>,
-    /// How long decrements and fingerprints may wait for a page write to join.
+    /// The time that decrements and fingerprints may wait for a page write to join.
     #[arg(long, value_name = "MS", value_parser = parse_delay())]
     pub noncritical_delay: Option<u64>,
-    /// How long a write may wait for its commit when nobody asks for one.
+    /// The time that a write may wait for its commit when nobody asks for one.
     #[arg(long, value_name = "MS", value_parser = parse_delay())]
     pub commit_period: Option<u64>,
-    /// How long a commit may wait for further writes; 0 for not at all.
+    /// The time that a commit may wait for further writes; 0 for none.
     #[arg(long, value_name = "MS", value_parser = parse_delay())]
     pub anticipation: Option<u64>,
-    /// Compare what is read with its fingerprint.
+    /// Compare data read with its fingerprint.
     #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     pub verify_reads: Option<bool>,
     /// Compare duplicates byte by byte before linking to them.
     #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     pub verify_duplicates: Option<bool>,
-    /// In mode log, make a commit that is one block alone durable by one FUA write, with no flush. Default: where the backing device has
-    /// FUA.
+    /// In mode log, make a commit of a single block durable by one FUA write, without a flush. Default: where the backing device has FUA.
     #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     pub fua: Option<bool>,
-    /// Tell the backing store of freed blocks. Default: not where that would give up the space of a preallocated file.
+    /// Report freed blocks to the backing store. Default: not where that would give up the space of a preallocated file.
     #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     pub discard: Option<bool>,
-    /// Give blocks back that nothing refers to any more but their fingerprint, when they were not needed for so long. Default: when the
+    /// Give back blocks that nothing refers to any more but their fingerprint, when they were not needed for this long. Default: when the
     /// volume or the file system below it runs short.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     #[serde(default)]
     pub keep: Option<u64>,
-    /// What becomes of writes when the volume is full: wait, they wait for room, a minute or as many seconds as given, and then fail;
-    /// error, they fail at once (ENOSPC).
+    /// The fate of writes when the volume is full: wait, they wait for room, a minute or the given number of seconds, and then fail; error,
+    /// they fail at once (ENOSPC).
     #[arg(long, value_name = "wait[=SECONDS]|error", value_parser = WhenFull::parse, default_value = "wait")]
     #[serde(default)]
     pub when_full: WhenFull,
     /// Run a command, by the shell, when there is something to warn of; ONEFOLD_LEVEL, ONEFOLD_VOLUME, ONEFOLD_STATE and ONEFOLD_MESSAGE
-    /// tell what.
+    /// describe it.
     #[arg(long, value_name = "COMMAND")]
     #[serde(default)]
     pub on_warning: Option<String>,
 }
 
-/// How long writes wait for room in a full volume.
+/// The time that writes wait for room in a full volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WhenFull {
     pub wait_ms: u64,
@@ -109,7 +108,7 @@ impl WhenFull {
     }
 }
 
-/// `on` or `off`.
+/// Parses `on` or `off`.
 fn parse_switch(typed: &str) -> Result<bool, String> {
     match typed {
         "on" => Ok(true),
@@ -118,7 +117,7 @@ fn parse_switch(typed: &str) -> Result<bool, String> {
     }
 }
 
-/// As long as a volume can remember it.
+/// Parses a delay that a volume can store.
 fn parse_delay() -> impl clap::builder::TypedValueParser<Value = u64> {
     clap::value_parser!(u64).range(..=DELAY_MS_MAX)
 }
@@ -181,7 +180,7 @@ impl From<CompressName> for Compression {
 }
 
 impl Options {
-    /// The settings of this opening. `is_allocated`: the backing store has all its space already.
+    /// Returns the settings of this opening. `is_allocated`: the backing store has all its space already.
     #[must_use]
     pub fn settings(&self, start: &StartSettings, is_allocated_file: bool) -> Settings {
         let base = Settings::from(start);
@@ -204,19 +203,19 @@ impl Options {
     }
 }
 
-/// How clients reach it: what was decided of a front-end.
+/// The decisions about the front-end, by which clients reach the volume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FrontendPlan {
     /// The front-end's name.
     pub name: String,
-    /// Its clients hold on to something that has to outlive a server, in the foreground, too.
+    /// Its clients hold something that has to outlive a server, even in the foreground.
     pub needs_supervisor: bool,
-    /// All that only its own code understands.
+    /// Details that only the front-end's own code understands.
     details: Value,
 }
 
 impl FrontendPlan {
-    /// For the front-end of this name.
+    /// Returns the choice of the front-end of this name.
     #[must_use]
     pub fn new(name: &str, needs_supervisor: bool, details: &impl Serialize) -> Self {
         let mut plan = Self { name: name.to_owned(), needs_supervisor, details: Value::Null };
@@ -224,56 +223,56 @@ impl FrontendPlan {
         plan
     }
 
-    /// What its own code has written down.
+    /// Returns the details that the front-end's own code has stored.
     ///
     /// # Errors
-    /// When that was somebody else's code.
+    /// When other code stored them.
     pub fn details<T: DeserializeOwned>(&self) -> Outcome<T> {
         serde_json::from_value(self.details.clone()).map_err(|_| misused())
     }
 
-    /// Writes that down, for the processes that are started from now on.
+    /// Stores the details for the processes that are started from now on.
     ///
     /// # Panics
-    /// When it is not plain data.
+    /// When they are not plain data.
     pub fn set_details(&mut self, details: &impl Serialize) {
         self.details = serde_json::to_value(details).expect("plain data");
     }
 }
 
-/// All that a serving process has to know.
+/// Everything that a serving process has to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// What it is called among records: UUID of a volume; `bare-…` where a store is passed through.
+    /// The name among records: the UUID of a volume; `bare-…` where a store is passed through.
     pub id: String,
-    /// The backing store, absolute.
+    /// The absolute path of the backing store.
     pub path: PathBuf,
-    /// Of the volume; none where a store is passed through.
+    /// The UUID of the volume; none where a store is passed through.
     pub uuid: Option<String>,
     pub label: Option<String>,
-    /// What tells the store apart, whatever it is called: see [`Facts::identity`](crate::device::backing::Facts::identity).
+    /// The identity of the store, whatever its name: see [`Facts::identity`](crate::device::backing::Facts::identity).
     pub store: (u64, u64),
-    /// Size as clients see it, of a volume.
+    /// The size of a volume as clients see it.
     pub logical_bytes: Option<u64>,
     /// The sector size of a block device over it, in bytes: 512 or 4096.
     pub sector_bytes: u32,
-    /// Where records and sockets lie.
+    /// The directory of records and sockets.
     pub directory: PathBuf,
     pub options: Options,
     pub frontend: FrontendPlan,
-    /// It leaves its terminal, and tells what it has to tell as JSON.
+    /// The process leaves its terminal, and reports as JSON.
     pub in_background: bool,
-    /// Another server had this volume a moment ago and may not have let go of it yet.
+    /// Another server had this volume a moment ago and may not have released it yet.
     pub is_replacement: bool,
-    /// What its supervisor has to say to the owner.
+    /// The supervisor's messages to the owner.
     pub said: Vec<Said>,
 }
 
 impl Plan {
-    /// The plan that a verb for this program's own processes is given.
+    /// Parses the plan that is given to a verb for this program's own processes.
     ///
     /// # Errors
-    /// When it is used by somebody else.
+    /// When another program uses the verb.
     pub fn parse(text: &str) -> Outcome<Self> {
         serde_json::from_str(text).map_err(|e| Failed::system("this command is started by `onefold attach` only", e))
     }
@@ -285,7 +284,7 @@ impl Plan {
     }
 }
 
-/// The verbs that are for this program's own processes are used by somebody else.
+/// Returns the error of a verb for this program's own processes that another program uses.
 #[must_use]
 pub fn misused() -> Failed {
     Failed::new(Exit::Usage, "this command is started by `onefold attach` only")

@@ -1,4 +1,4 @@
-//! Which process is meant, although numbers are used again.
+//! The identity of a process, although the kernel reuses numbers.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -10,10 +10,10 @@ pub struct Process {
     pub start_ticks: u64,
 }
 
-/// State and moment of the start of the process with that number.
+/// Returns the state and the start of the process with that number.
 fn look(pid: u32) -> Option<(char, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; what follows the last one is numbers. The state is field 3, the start field 22.
+    // The name, in parentheses, may hold anything; only numbers follow the last one. The state is field 3, the start field 22.
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace();
     let state = fields.next()?.chars().next()?;
     Some((state, fields.nth(18)?.parse().ok()?))
@@ -26,14 +26,14 @@ pub fn is_stopped(pid: u32) -> bool {
 }
 
 impl Process {
-    /// The process with that number now.
+    /// Returns the process that has that number now.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         let (state, start_ticks) = look(pid)?;
         (state != 'Z' && state != 'X').then_some(Self { pid, start_ticks })
     }
 
-    /// This process.
+    /// Returns this process.
     ///
     /// # Panics
     /// Where there is no /proc.

@@ -1,8 +1,8 @@
-//! The record of an attached volume: a small JSON file, written whole when it is served and removed when it is not.
+//! The record of an attached volume: a small JSON file, written whole when the volume is served and removed when it is not.
 //!
-//! A record is believed no further than it has to be: it is the record of `id` only where it is called `id.json`, so it names no file
-//! outside of the directory; its process is for people, and nobody ever signals it; its loop device is taken away only where it has the
-//! volume's tag.
+//! The code trusts a record no further than it has to. It is the record of `id` only where it is called `id.json`, so it names no file
+//! outside the directory. Its process is for people, and nobody ever signals it. Its loop device is removed only where it has the volume's
+//! tag.
 
 use super::plan::Plan;
 use super::process::Process;
@@ -15,56 +15,56 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// No file of ours in the run directory is larger.
+/// The largest file in the run directory.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// One attached volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// UUID of a volume; `bare-…` where a backing store is passed through.
+    /// The UUID of a volume; `bare-…` where a backing store is passed through.
     pub id: String,
-    /// None where it is passed through.
+    /// The UUID; none where a store is passed through.
     pub uuid: Option<String>,
     pub label: Option<String>,
-    /// The backing store, absolute.
+    /// The absolute path of the backing store.
     pub path: PathBuf,
-    /// What tells it apart, whatever it is called.
+    /// The identity of the store, whatever its name.
     #[serde(default)]
     pub store: Option<(u64, u64)>,
-    /// Size as clients see it, of a volume.
+    /// The size of a volume as clients see it.
     #[serde(default)]
     pub logical_bytes: Option<u64>,
-    /// The process that attends to it: the supervisor, where there is one.
+    /// The process in charge: the supervisor, where there is one.
     pub process: Process,
     /// The name of the front-end that serves.
     pub frontend: String,
-    /// NBD URI or block device.
+    /// The NBD URI or the block device.
     pub location: String,
     pub is_passthrough: bool,
     pub is_read_only: bool,
-    /// Seconds since 1970.
+    /// The time of the attachment, in seconds since 1970.
     pub since: u64,
 }
 
-/// Where things of `id` lie in `directory`.
+/// The paths of everything of `id` in `directory`.
 #[derive(Clone, Debug)]
 pub struct Places {
     pub record: PathBuf,
     pub control: PathBuf,
     pub socket: PathBuf,
     pub log: PathBuf,
-    /// How the last server ended.
+    /// The result of the last server.
     pub end: PathBuf,
     /// A link to the block device, which has another number each time.
     pub device: PathBuf,
-    /// What was promised to clients and is not durable yet.
+    /// The acknowledgement journal: writes acknowledged to clients that are not durable yet.
     pub ring: PathBuf,
-    /// Locked as long as the attachment lives.
+    /// The lock, which is held as long as the attachment lives.
     pub lock: PathBuf,
 }
 
 impl Places {
-    /// By the names that everybody expects.
+    /// Returns the paths with their usual names.
     #[must_use]
     pub fn of(directory: &Path, id: &str) -> Self {
         let with = |extension| directory.join(format!("{id}.{extension}"));
@@ -80,7 +80,7 @@ impl Places {
         }
     }
 
-    /// Whether the attachment lives: any process of it.
+    /// Whether any process of the attachment lives.
     #[must_use]
     pub fn are_alive(&self) -> bool {
         session::is_alive(&self.lock)
@@ -88,7 +88,7 @@ impl Places {
 }
 
 impl Record {
-    /// The record of what `process` serves by `plan` at `location`.
+    /// Returns the record of what `process` serves by `plan` at `location`.
     #[must_use]
     pub fn of(plan: &Plan, process: Process, location: String) -> Self {
         Self {
@@ -107,10 +107,10 @@ impl Record {
         }
     }
 
-    /// Writes it in place of an older one, at once.
+    /// Replaces an older record by this one, atomically.
     ///
     /// # Errors
-    /// When the directory does not take it.
+    /// When the directory refuses the file.
     ///
     /// # Panics
     /// Never: a record is plain data.
@@ -128,30 +128,30 @@ impl Record {
     }
 }
 
-/// What a file of the run directory holds; none where it is no plain file, or larger than any of ours.
+/// Returns the content of a file of the run directory; none where it is no plain file, or larger than the limit.
 #[must_use]
 pub fn small_file(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    // Anything else that stands there, a pipe among others, could keep its reader waiting for ever.
+    // Anything else there, such as a pipe, could keep its reader waiting forever.
     let file = fs::metadata(path).ok().filter(fs::Metadata::is_file).and_then(|_| fs::File::open(path).ok())?;
     let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
     (read as u64 <= FILE_BYTES_MAX).then_some(bytes)
 }
 
-/// The record that stands in this file, if one does.
+/// Returns the record in this file, if there is one.
 #[must_use]
 pub fn parse(path: &Path, text: &[u8]) -> Option<Record> {
     let record: Record = serde_json::from_slice(text).ok()?;
     (path.file_stem()?.to_str()? == record.id).then_some(record)
 }
 
-/// The record at this place, if one is there.
+/// Returns the record at this place, if there is one.
 #[must_use]
 pub fn look(place: &Path) -> Option<Record> {
     parse(place, &small_file(place)?)
 }
 
-/// All records in `directory`, dead ones too, by path. Files that are none are passed over.
+/// Returns all records in `directory`, dead ones too, by path. Ignores other files.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -167,7 +167,7 @@ pub fn all(directory: &Path) -> Outcome<Vec<Record>> {
     Ok(records)
 }
 
-/// The records in `directory`, by path: of attachments that live, and of those that died.
+/// Returns the records in `directory` by path: those of attachments that live, and those of attachments that died.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -175,12 +175,12 @@ pub fn by_life(directory: &Path) -> Outcome<(Vec<Record>, Vec<Record>)> {
     Ok(all(directory)?.into_iter().partition(|record| Places::of(directory, &record.id).are_alive()))
 }
 
-/// Removes the log of a server that has ended in order: nobody needs to know more of it.
+/// Removes the log of a server that has ended in order: nobody needs it any more.
 pub fn forget_log(directory: &Path, id: &str) {
     let _ = fs::remove_file(Places::of(directory, id).log);
 }
 
-/// Removes what an attachment shows of itself, by its last process or after it.
+/// Removes the public files of an attachment. Its last process does so, or another process after it.
 pub fn clear(directory: &Path, id: &str) {
     let places = Places::of(directory, id);
     for path in [places.record, places.control, places.socket, places.device] {
@@ -188,7 +188,7 @@ pub fn clear(directory: &Path, id: &str) {
     }
 }
 
-/// Removes what an attachment left that is over. Whether it is.
+/// Removes what an attachment left that is over. Returns whether it is.
 pub fn clear_dead(directory: &Path, id: &str) -> bool {
     let lock = Places::of(directory, id).lock;
     let Some(session) = Session::after(&lock) else { return false };
@@ -260,7 +260,7 @@ mod tests {
         assert!(found(scratch.path()).is_empty(), "a directory");
     }
 
-    /// Whatever process it names, such as one that runs.
+    /// A record may name any process, such as one that runs.
     #[test]
     fn a_record_counts_as_long_as_its_attachment_lives() {
         let scratch = tempfile::tempdir().unwrap();

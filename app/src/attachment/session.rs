@@ -1,9 +1,9 @@
-//! Whether an attachment lives: each of its processes, supervisor and server, has one open file locked, by inheritance.
+//! The life of an attachment: each of its processes, supervisor and server, inherits one open file that is locked.
 //!
-//! 1. The kernel lets go of the lock when the last of them has ended. So no number of a process is believed, and there is no moment at
-//!    which a volume whose server is just being replaced looks dead.
+//! 1. The kernel releases the lock when the last of them has ended. So the code trusts no process number, and a volume whose server is just
+//!    being replaced never looks dead.
 //! 2. There is one attachment of a volume in a run directory: a second one does not get the lock.
-//! 3. Only who holds the lock removes the file; who gets a lock looks whether the file is still the one that has the name.
+//! 3. Only the holder of the lock removes the file. A process that gets a lock checks that the file still has the name.
 
 use crate::error::Error;
 use crate::exit::{Exit, Failed, Outcome};
@@ -15,7 +15,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long whoever attaches waits for processes that were killed a moment ago, and for those that only look.
+/// The time that an attaching process waits for processes that were killed a moment ago, and for those that only look.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -24,10 +24,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 pub struct Session(OwnedFd);
 
 impl Session {
-    /// Begins one: locks the file at `place`, which is made where it is missing.
+    /// Begins an attachment: locks the file at `place`, and makes it where it is missing.
     ///
     /// # Errors
-    /// When one lives already, or the directory does not take the file.
+    /// When an attachment lives already, or the directory refuses the file.
     pub fn begin(place: &Path) -> Outcome<Self> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -43,13 +43,13 @@ impl Session {
         }
     }
 
-    /// The lock of one that is over, by whoever clears away after it; none while it lives.
+    /// Takes the lock of an attachment that is over, to clear away after it; none while it lives.
     #[must_use]
     pub fn after(place: &Path) -> Option<Self> {
         try_lock(place, OFlags::CREATE).ok().flatten().map(Self)
     }
 
-    /// Takes what the argument `--session` names. Call it first thing in the process, and once.
+    /// Takes the descriptor that the argument `--session` names. A process calls this first of all, and once.
     ///
     /// # Errors
     /// When it names no descriptor.
@@ -57,33 +57,33 @@ impl Session {
         inherit_argument("--session", number).map(Self)
     }
 
-    /// To be added to the command line of a process that is lent [`Self::descriptor`].
+    /// Returns the argument for a process that inherits [`Self::descriptor`].
     #[must_use]
     pub fn argument(&self) -> [OsString; 2] {
         ["--session".into(), self.0.as_raw_fd().to_string().into()]
     }
 
-    /// What its processes inherit.
+    /// Returns the descriptor that its processes inherit.
     #[must_use]
     pub const fn descriptor(&self) -> &OwnedFd {
         &self.0
     }
 
-    /// Removes its file at `place`, last of all that there is to clear away.
+    /// Removes its file at `place`, after everything else is cleared away.
     pub fn remove(&self, place: &Path) {
         let _ = std::fs::remove_file(place);
     }
 
-    /// A copy of the descriptor, for another thread.
+    /// Returns a copy of the descriptor, for another thread.
     ///
     /// # Errors
-    /// When there are too many descriptors.
+    /// When too many descriptors are open.
     pub fn try_clone(&self) -> Outcome<Self> {
         self.0.try_clone().map(Self).map_err(|e| Failed::system("cannot copy a descriptor", e))
     }
 }
 
-/// The file at `place`, locked; none where somebody else has it, or is just removing it.
+/// Opens and locks the file at `place`; none where another process has it, or is just removing it.
 fn try_lock(place: &Path, flags: OFlags) -> Result<Option<OwnedFd>, Errno> {
     let file = rustix::fs::open(place, flags | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::RUSR | Mode::WUSR)?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -99,14 +99,14 @@ fn try_lock(place: &Path, flags: OFlags) -> Result<Option<OwnedFd>, Errno> {
 #[must_use]
 pub fn is_alive(place: &Path) -> bool {
     let Ok(file) = rustix::fs::open(place, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) else { return false };
-    // Shared: two that look do not see each other.
+    // The lock is shared, so that two processes that look do not collide.
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }
 
-/// Waits until the attachment is over. Whether that came in time.
+/// Waits until the attachment is over. Returns whether that came in time.
 #[must_use]
 pub fn wait_end(place: &Path, patience: Duration) -> bool {
-    // None: a time that no clock comes to.
+    // None stands for a time that no clock reaches.
     let deadline = Instant::now().checked_add(patience);
     while is_alive(place) {
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -147,7 +147,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let place = scratch.path().join("id.lock");
         drop(Session::begin(&place).unwrap());
-        // Whoever opened it before that, and locks it after, has a file without a name.
+        // A process that opened it before that, and locks it after, has a file without a name.
         let old = rustix::fs::open(&place, OFlags::RDWR, Mode::empty()).unwrap();
         std::fs::remove_file(&place).unwrap();
         rustix::fs::flock(&old, FlockOperation::NonBlockingLockExclusive).unwrap();

@@ -1,4 +1,4 @@
-//! Where the backing store of an attached volume is now: it may have been renamed or deleted since it was attached.
+//! The current place of an attached volume's backing store, which may have been renamed or deleted since it was attached.
 
 use super::control::{Ask, Conversation};
 use super::directory::run_directory;
@@ -10,22 +10,22 @@ use crate::runtime::condition::Condition;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a server may take to say where its store is.
+/// The time that a server may take to report the place of its store.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a user is told of an attached store.
+/// The place of an attached store, as it is shown to a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whereabouts {
-    /// Its name now, or the last that is known.
+    /// Its name now, or the last known one.
     pub path: PathBuf,
-    /// It is a file without a name.
+    /// The store is a file without a name.
     pub is_deleted: bool,
-    /// A path by which a deleted one can be copied, where its server said one.
+    /// A path from which a deleted store can be copied, where its server reported one.
     pub open_as: Option<PathBuf>,
 }
 
 impl Whereabouts {
-    /// Looks by the record's path, and asks the server where something else is there or nothing.
+    /// Examines the record's path, and asks the server where the path is missing or holds something else.
     #[must_use]
     pub fn of(record: &Record) -> Self {
         let there = record.path.metadata().ok().map(|meta| identity_of(&meta));
@@ -34,12 +34,12 @@ impl Whereabouts {
         }
         match asked(record) {
             Ok(Some(StorePlace { path, is_deleted, open_as })) => Self { path, is_deleted, open_as: Some(open_as) },
-            // A silent server has the store still; whether under another name, nobody else can say.
+            // A silent server still has the store, but nobody else knows its current name.
             _ => Self { path: record.path.clone(), is_deleted: true, open_as: None },
         }
     }
 
-    /// The path, and that it is deleted where it is.
+    /// Returns the path, and notes where the file is deleted.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{}{}", self.path.display(), if self.is_deleted { " (deleted)" } else { "" })

@@ -43,7 +43,7 @@ pub struct Arguments {
 /// Attaches.
 ///
 /// # Errors
-/// When there is no such volume, it is in use or damaged, or the front-end cannot be had.
+/// When there is no such volume, it is in use or damaged, or the front-end is not available.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let plan = plan(arguments)?;
     let _ = End::take(&Places::of(&plan.directory, &plan.id).end);
@@ -69,12 +69,12 @@ fn alone(plan: &Plan) -> Outcome<Exit> {
     served
 }
 
-/// The sector size of a block device over a bare store: as a volume has it, so that the two compare.
+/// The sector size of a block device over a bare store: the same as of a volume, so that the two compare.
 const BARE_SECTOR_BYTES: u32 = 4096;
-/// How long a dying server may take to be gone.
+/// The time that a dying server may take to be gone.
 const DYING: Duration = Duration::from_millis(500);
 
-/// The one line that scripts read.
+/// Prints the one line that scripts read.
 fn announce(location: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{location}").and_then(|()| out.flush());
@@ -87,7 +87,7 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
     }
     let directory = run_directory()?;
     let found = find(&arguments.volume)?;
-    // One that was killed a moment ago is given the time to be gone.
+    // A server that was killed a moment ago gets the time to be gone.
     if let Some(record) = found.attached.filter(|record| !session::wait_end(&Places::of(&directory, &record.id).lock, DYING)) {
         return Err(in_use(&record));
     }
@@ -137,7 +137,7 @@ fn in_use(record: &Record) -> Failed {
         .next(format!("`onefold detach {}` lets go of it.", record.path.display()))
 }
 
-/// Waits for the end of the attachment, and hands SIGTERM on. `supervisor` is the first one: another may take its place.
+/// Waits for the end of the attachment, and passes SIGTERM on. `supervisor` is the first supervisor: another may take its place.
 fn stay(mut supervisor: Child, plan: &Plan) -> Outcome<Exit> {
     let first =
         pidfd_open(Pid::from_child(&supervisor), PidfdFlags::empty()).map_err(|e| Failed::system("cannot watch the supervisor", e))?;
@@ -146,7 +146,7 @@ fn stay(mut supervisor: Child, plan: &Plan) -> Outcome<Exit> {
     std::thread::spawn(move || {
         for _ in signals.forever() {
             if pidfd_send_signal(&first, Signal::TERM).is_err() {
-                // Whether that is refused is for the one to see who sent the signal: the volume stays.
+                // If the server refuses, the sender of the signal sees that the volume stays.
                 let _ = end(&asked);
             }
         }
@@ -160,13 +160,13 @@ fn stay(mut supervisor: Child, plan: &Plan) -> Outcome<Exit> {
     match End::look(&places.end) {
         Some(End { failed: Some(failed), .. }) => Err(failed),
         Some(End { exit, .. }) => Ok(exit),
-        // `detach` has taken the word, and the record is gone; or nobody was left to say anything.
+        // Either `detach` has taken the report and the record is gone, or no process was left to report.
         None if !places.record.exists() => Ok(Exit::Done),
         None => Err(Failed::new(Exit::System, format!("the supervisor ended: {status}, and so did its server"))),
     }
 }
 
-/// Ends the attachment of a plan from outside, as its supervisor does when it is asked to.
+/// Ends the attachment of a plan from outside, as its supervisor does on request.
 fn end(plan: &Plan) -> Outcome {
     let places = Places::of(&plan.directory, &plan.id);
     let Some(record) = record::look(&places.record) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! `check`: reads a volume that is not attached, recounts everything, changes nothing.
+//! `check`: reads a volume that is not attached and recounts everything; it changes nothing.
 
 use crate::attachment::find::{Found, find};
 use crate::device::backing::{Access, Backing, PATIENCE};
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// Findings that are listed; more are counted.
+/// The number of findings that are listed; further ones are only counted.
 const LISTED_MAX: usize = 1000;
 
 /// Check a volume that is not attached: count every link, find damage and garbage; nothing is written
@@ -27,7 +27,7 @@ pub struct Arguments {
     /// Read every block, too, and compare it with its fingerprint.
     #[arg(long)]
     data: bool,
-    /// Memory for counts and buffers. With less of it, the map is gone through more often.
+    /// Memory for counts and buffers. With less of it, the check reads the map more often.
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     memory: Size,
     /// Print the report as JSON.
@@ -40,14 +40,14 @@ struct Checked {
     path: PathBuf,
     uuid: String,
     label: String,
-    /// No damage. Garbage that a crash explains is none.
+    /// No damage was found. Garbage that a crash explains is no damage.
     sound: bool,
     clean: bool,
     damage: u64,
     garbage: u64,
     notes: u64,
     counts: Counts,
-    /// The first thousand.
+    /// The first thousand findings.
     findings: Vec<Line>,
     passes: u64,
     bytes_read: u64,
@@ -80,7 +80,7 @@ struct Line {
     pbn: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     blocks: Option<u64>,
-    /// Of garbage: by how much the counts are too high, in all. A recount returns exactly that.
+    /// The total by which counts are too high, where the finding is garbage. A recount returns exactly that.
     excess: Option<u64>,
 }
 
@@ -147,7 +147,7 @@ impl Report for Checked {
     }
 }
 
-/// The backing store as the check wants it.
+/// The backing store in the form that the check needs.
 pub struct Medium<'a>(pub &'a Backing);
 
 impl ReadMedium for Medium<'_> {
@@ -159,7 +159,7 @@ impl ReadMedium for Medium<'_> {
     }
 }
 
-/// Collects findings, and shows how far it is where somebody watches.
+/// Collects findings, and shows the progress where somebody watches.
 struct Listener {
     lines: Vec<Line>,
     is_watched: bool,
@@ -185,7 +185,7 @@ impl check::Listener for Listener {
 /// Checks.
 ///
 /// # Errors
-/// When the volume is in use, or there is none. What is found is no error but an exit code.
+/// When the volume is in use, or there is none. Findings are no error but an exit code.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     if arguments.memory.0 < MEMORY_BYTES_MIN {
         return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", arguments.memory, Size(MEMORY_BYTES_MIN))));

@@ -23,7 +23,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// Files up to this size get their space at once.
+/// The size up to which files get their space at once.
 const WHOLE_BYTES_MAX: u64 = 4 << 30;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -35,20 +35,20 @@ pub struct Arguments {
     /// Size of a new file.
     #[arg(long)]
     size: Option<Size>,
-    /// Size as clients see it. Default: what always fits, whatever is written. Larger sizes count on duplicates.
+    /// Size as clients see it. Default: what always fits, whatever is written. Larger sizes rely on duplicates.
     #[arg(long, value_name = "SIZE")]
     logical: Option<Size>,
     /// A name for the volume.
     #[arg(long)]
     label: Option<String>,
-    /// How blocks are told apart: blake3, sha256, or, to compare with the papers, sha1 or md5.
+    /// The fingerprint that identifies content: blake3, sha256, or, to compare with the papers, sha1 or md5.
     #[arg(long, value_name = "NAME", value_parser = parse_algorithm, default_value = "blake3")]
     algorithm: Algorithm,
-    /// What makes writes durable, unless `attach` says otherwise: log, records that ride along with the data; ordered, pages in
-    /// OrderMergeDedup's order.
+    /// The commit mode, which makes writes durable, unless `attach` names another: log, records that ride along with the data; ordered,
+    /// pages in OrderMergeDedup's order.
     #[arg(long, value_enum, value_name = "MODE", default_value = "log")]
     commit_mode: CommitModeName,
-    /// When a write is acknowledged, unless `attach` says otherwise: weak, on admission; strong, when it is durable.
+    /// The moment when a write is acknowledged, unless `attach` names another: weak, on admission; strong, when it is durable.
     #[arg(long, value_enum, value_name = "MODE", default_value = "weak")]
     persistence: PersistenceName,
     /// Sector size as clients see it.
@@ -68,7 +68,7 @@ pub struct Arguments {
     /// Give a new file all its space at once. The default up to 4 GiB.
     #[arg(long)]
     preallocate: bool,
-    /// Use a backing store that has no direct I/O (O_DIRECT) all the same. `attach` has to be told so, too.
+    /// Use a backing store that has no direct I/O (O_DIRECT) all the same. `attach` needs this option, too.
     #[arg(long)]
     buffered: bool,
     /// Format even over what is there.
@@ -92,11 +92,11 @@ impl Arguments {
 struct Created {
     path: PathBuf,
     kind: Kind,
-    /// What was (or would be) lost.
+    /// The content that was (or would be) lost.
     overwritten: Option<String>,
     preallocated: bool,
     dry_run: bool,
-    /// The map, refs and fingerprints.
+    /// The size of map, refs and fingerprints.
     metadata_bytes: u64,
     volume: OnMedium,
 }
@@ -119,7 +119,7 @@ impl Report for Created {
     }
 }
 
-/// How often a guard block is written, and what that comes to.
+/// Returns the interval of the guard block's writes, and their cost.
 fn guard_cost(interval_ms: u32) -> String {
     let writes = DAY_MS / u64::from(interval_ms);
     format!("{}: {writes} writes a day of 4 KiB each, {}", every(interval_ms), Size(writes * BLOCK_BYTES))
@@ -130,7 +130,7 @@ struct Ground {
     backing: Option<Backing>,
     kind: Kind,
     length: u64,
-    /// What is on it.
+    /// The content that is on it.
     content: Option<String>,
     allocation: Allocation,
 }
@@ -138,7 +138,7 @@ struct Ground {
 /// Formats.
 ///
 /// # Errors
-/// When the store is in use, too small or holds something, or the wishes do not fit.
+/// When the store is in use, is too small or holds something, or the options do not fit.
 pub fn run(arguments: &Arguments) -> Outcome {
     let mut ground = survey(arguments)?;
     let superblock = superblock(arguments, ground.length)?;
@@ -184,7 +184,7 @@ fn failed(arguments: &Arguments, what: &str, error: std::io::Error) -> Failed {
     Failed::system(format!("cannot {what} {}", arguments.path.display()), error)
 }
 
-/// Looks at what there is.
+/// Examines the store and its content.
 fn survey(arguments: &Arguments) -> Outcome<Ground> {
     let path = &arguments.path;
     let allocation_of = |length| {
@@ -265,7 +265,7 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
     Ok(superblock)
 }
 
-/// Carries the steps of formatting out, one after the other.
+/// Carries out the steps of formatting, one after the other.
 fn carry_out(backing: &Backing, here: Here, superblock: &Superblock) -> std::io::Result<()> {
     let mut buffer = BufferMut::zeroed(1);
     let guard = superblock.is_guarded().then(|| here.new_guard(superblock.uuid));

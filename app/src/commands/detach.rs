@@ -1,4 +1,4 @@
-//! `detach`: takes an attached volume away, after everything is durable.
+//! `detach`: removes an attached volume, after everything is durable.
 
 use crate::attachment::control;
 use crate::attachment::deadline::Deadline;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
     volume: String,
-    /// How long to wait for the flush of the device and the end of the server. Both go on when this is over.
+    /// The time to wait for the flush of the device and the end of the server. Both go on when it is over.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
     /// Detach even a file that was deleted meanwhile: its content goes with its last user.
@@ -30,7 +30,7 @@ pub struct Arguments {
     force: bool,
 }
 
-/// A deleted file is there for as long as its server has it: says so before that ends.
+/// Refuses to detach a deleted file, which exists only as long as its server has it.
 fn spare_what_is_deleted(Whereabouts { path, is_deleted, open_as }: &Whereabouts, is_forced: bool) -> Outcome {
     let Some(open_as) = open_as.as_ref().filter(|_| *is_deleted) else { return Ok(()) };
     if is_forced {
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let whereabouts = Whereabouts::of(&record);
     spare_what_is_deleted(&whereabouts, arguments.force)?;
     let places = Places::of(&directory, &record.id);
-    // Nothing is begun that a stopped server would keep from ending.
+    // A stopped server could not finish a detach, so none begins.
     control::check_running(&places.control)?;
     let unflushed = frontend::named(&record.frontend)?.detach(&record, &places, deadline)?;
     if !session::wait_end(&places.lock, deadline.left()) {
@@ -74,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     }
 }
 
-/// What to say of a volume that was detached, and is well, although its device could not be flushed: it was full.
+/// Returns the message about a volume that was detached in order, although its device was full and could not be flushed.
 fn unwritten(record: &Record, unflushed: &Failed) -> Failed {
     let path = record.path.display();
     let message = format!("{path} is detached, but {}; what was synced before is safe", unflushed.message);
@@ -82,7 +82,7 @@ fn unwritten(record: &Record, unflushed: &Failed) -> Failed {
         .next(format!("Where the volume was full: `onefold attach {path}`, make room (delete and trim), and write that again."))
 }
 
-/// What to say of a volume that was detached although its store would not take all that was written.
+/// Returns the message about a volume that was detached although its store did not take all writes.
 fn store_failed(record: &Record, places: &Places, unflushed: Option<Failed>) -> Failed {
     let path = record.path.display();
     let unflushed = unflushed.map(|failed| format!("; {}", failed.message)).unwrap_or_default();
@@ -93,19 +93,19 @@ fn store_failed(record: &Record, places: &Places, unflushed: Option<Failed>) -> 
         .next(format!("When the store works again, `onefold attach {path}` goes on. The log is {}.", places.log.display()))
 }
 
-/// Whether the volume, which has ended without a word, was killed meanwhile: its superblock says that it is in use.
+/// Whether the volume, which ended without a report, was killed meanwhile: its superblock still marks it as in use.
 fn nobody_closed(record: &Record, whereabouts: &Whereabouts) -> bool {
     let is_marked = !record.is_passthrough && !record.is_read_only && !whereabouts.is_deleted;
     is_marked && volume::peek(&whereabouts.path).is_ok_and(|chosen| !chosen.superblock.clean)
 }
 
-/// What to say of a volume that nobody closed; `besides` follows it.
+/// Returns the message about a volume that nobody closed, followed by `besides`.
 fn died(store: &Path, besides: &str) -> Failed {
     let message = format!("{} is not attached: its server died before it was closed in order{besides}", store.display());
     Failed::new(Exit::NotFound, message).next(format!("`onefold attach {}` recovers it.", store.display()))
 }
 
-/// Of a volume that is not attached, takes away what processes that died have left. Says what there was.
+/// Clears away what dead processes have left of a volume that is not attached. Returns a message about what there was.
 ///
 /// # Errors
 /// When it is just being attached or detached.
@@ -132,7 +132,7 @@ fn take_rest_away(path: &Path, directory: &Path) -> Outcome<Failed> {
     Ok(died(store, &devices.concat()))
 }
 
-/// Why a volume is not detached when the time is over.
+/// Returns the reason why a volume is not detached when the time is over.
 fn still_there(record: &Record) -> Failed {
     let pid = record.process.pid;
     if is_stopped(pid) {

@@ -1,4 +1,4 @@
-//! `dump`: what stands on the medium: the superblock, or the story of one block.
+//! `dump`: shows what is on the medium: the superblock, or the story of one block.
 
 mod story;
 mod unit;
@@ -18,12 +18,12 @@ use std::fmt;
 use story::Reader;
 use uuid::Uuid;
 
-/// Show what stands on the medium of a volume that is not attached
+/// Show what is on the medium of a volume that is not attached
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Path, label or UUID.
     volume: String,
-    /// The story of a logical block: where its map entry stands, and what it leads to.
+    /// The story of a logical block: where its map entry is, and what it leads to.
     #[arg(long, value_name = "NUMBER", conflicts_with = "pbn")]
     lbn: Option<u64>,
     /// The story of a physical block: its count, its fingerprint, and every logical block that maps to it.
@@ -38,7 +38,7 @@ pub struct Arguments {
 struct Whole {
     uuid: String,
     label: String,
-    /// State of the four copies.
+    /// The states of the four copies.
     copies: Vec<String>,
     generation: u64,
     incarnation: u64,
@@ -58,25 +58,25 @@ struct Whole {
     reserve_blocks: u64,
     device_bytes: u64,
     extents: Vec<Extent>,
-    /// First LBN and number of blocks.
+    /// The first LBN and the number of blocks.
     protected: Vec<(u64, u32)>,
-    /// Whether the log may hold what no page does.
+    /// Whether the log may hold changes that no page has.
     log_live: bool,
-    /// None where no log was ever begun.
+    /// The start of the log scan; none where no log was ever begun.
     anchor: Option<Walk>,
 }
 
-/// Where the walk through the log begins.
+/// The start of the log scan.
 #[derive(Debug, Serialize)]
 struct Walk {
-    /// Of the next unit.
+    /// The sequence number of the next unit.
     sequence: u64,
     incarnation: u64,
     epoch: u64,
     flushed_upto: u64,
-    /// First PBN and number of blocks, in the order in which units fill them.
+    /// The first PBN and the number of blocks, in the order in which units fill them.
     places: Vec<(u64, u8)>,
-    /// The last unit before those that were condensed, and where the copies lie.
+    /// The last unit before those that were compacted, and the places of the copies.
     condensed_since: u64,
     condensed: Vec<(u64, u8)>,
 }

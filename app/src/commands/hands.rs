@@ -1,4 +1,4 @@
-//! `hands`: what a front-end can do in a process of its own alone. Started by supervisors, servers and `detach`.
+//! `hands`: the work of a front-end that needs a process of its own. Supervisors, servers and `detach` start it.
 
 use crate::exit::{Exit, Outcome};
 use crate::frontend;
@@ -6,15 +6,15 @@ use crate::frontend;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     frontend: String,
-    /// For the front-end's own code.
+    /// The arguments of the front-end's own code.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
 }
 
-/// Does it.
+/// Does the work.
 ///
 /// # Errors
-/// When it cannot be done.
+/// When the work fails.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     frontend::named(&arguments.frontend)?.hands(&arguments.words)
 }

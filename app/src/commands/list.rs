@@ -1,4 +1,4 @@
-//! `list`: what is attached, and what is known.
+//! `list`: shows what is attached, and what is known.
 
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::{Found, block_devices, find};
@@ -37,17 +37,17 @@ struct List {
 
 #[derive(Debug, Serialize)]
 struct Line {
-    /// Of an attached volume as it is now, whatever it was called when it was attached.
+    /// The current path of an attached volume, whatever it was when it was attached.
     path: PathBuf,
     /// A file that was deleted while it is attached: its content goes when it is detached.
     deleted: bool,
     label: Option<String>,
     uuid: Option<String>,
-    /// Block device or NBD URI, where it is attached.
+    /// The block device or NBD URI, where it is attached.
     location: Option<String>,
     pid: Option<u32>,
     passthrough: bool,
-    /// As clients see it; none of a bare store.
+    /// The size as clients see it; none of a bare store.
     logical_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! `serve`: the process behind an attached volume. Started by `supervise`.
+//! `serve`: the process behind an attached volume. `supervise` starts it.
 
 use crate::attachment::launch;
 use crate::attachment::plan::Plan;
@@ -12,11 +12,11 @@ use crate::supervision::successor;
 use std::os::fd::{OwnedFd, RawFd};
 use std::process::Stdio;
 
-/// What its supervisor hands over.
+/// The arguments that its supervisor hands over.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     plan: String,
-    /// Descriptors that clients hold on to.
+    /// The descriptors that clients hold.
     #[arg(long)]
     kept: String,
     #[arg(long)]
@@ -30,7 +30,7 @@ pub struct Arguments {
 /// Serves until it is ended.
 ///
 /// # Errors
-/// Why it does not serve.
+/// The reason why it does not serve.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let lent = Lent::from_arguments(&arguments.kept, arguments.ready, arguments.supervisor)?;
     let session = Session::from_argument(arguments.session)?;
@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     serve_supervised(&plan, clients, ready, session)
 }
 
-/// Sees to it, before anything else is done that may be interrupted, that another supervisor is started when this server's dies.
+/// Arranges, before any work that may be interrupted, that another supervisor is started when this server's dies.
 fn watch_supervisor(plan: &Plan, supervisor: OwnedFd, legacy: Legacy, session: &Session) -> Outcome {
     let (session, plan) = (session.try_clone()?, plan.clone());
     let command = move || {
@@ -51,7 +51,7 @@ fn watch_supervisor(plan: &Plan, supervisor: OwnedFd, legacy: Legacy, session: &
         legacy.lend_to(&mut command);
         command.lend(&[session.descriptor()]);
         command.args(session.argument());
-        // Its word is for nobody: whoever attached has heard, or looks at the record.
+        // Nobody reads this report: the attaching process has heard, or looks at the record.
         command.stdin(Stdio::null()).stdout(Stdio::null()).group_of_its_own();
         command
     };

@@ -1,4 +1,4 @@
-//! `stats`: what a volume did and what it holds.
+//! `stats`: shows what a volume did and what it holds.
 
 use crate::attachment::control::{self, Ask};
 use crate::attachment::directory::run_directory;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 /// Show what a volume saved, what it did, and what it holds
 ///
-/// Of a volume that is not attached: what its superblock and its counts of links say.
+/// For a volume that is not attached: what its superblock and its counts of links hold.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
@@ -34,7 +34,7 @@ pub struct Arguments {
     watch: Watch,
 }
 
-/// Why it is not known what is saved.
+/// The reason why the savings are not known.
 const COUNTS_LOST: &str = "some counts of links are lost; `onefold check` tells more";
 
 #[derive(Debug, Serialize)]
@@ -42,14 +42,14 @@ struct Stats {
     path: PathBuf,
     attached: bool,
     passthrough: bool,
-    /// What clients' content takes; nothing while it is not known.
+    /// The space of clients' content; none while it is not known.
     saved: Option<Saved>,
-    /// Why it is not known.
+    /// The reason why it is not known.
     #[serde(skip)]
     unknown: &'static str,
-    /// What new content may still take; nothing while it is not known.
+    /// The space left for new content; none while it is not known.
     available_bytes: Option<u64>,
-    /// Since it was attached.
+    /// The counts since the volume was attached.
     #[serde(flatten)]
     counts: Counts,
     /// The backing store is slowed to the pace of a model: no times here are the store's own.
@@ -103,7 +103,7 @@ impl Stats {
     }
 }
 
-/// The lifetime ledger in a line.
+/// Returns the lifetime ledger in a line.
 fn since_creation(lived: &Lived) -> String {
     let units = |n: u64| Size(n.saturating_mul(BLOCK_BYTES));
     let ratio = lived.write_ratio.map_or_else(String::new, |ratio| format!(": write ratio {ratio:.2}"));
@@ -115,7 +115,7 @@ fn since_creation(lived: &Lived) -> String {
     )
 }
 
-/// Blocks with several links are duplicates, or neighbours in one block with slots: as far as the two can be told apart.
+/// Describes shared blocks. Several links are duplicates, or neighbours in one block with slots; the counts do not always show which.
 fn shared(space: &Space) -> String {
     let blocks = |n: u64| Size(n * BLOCK_BYTES);
     let shared = blocks(space.shared_blocks);
@@ -182,7 +182,7 @@ fn efficiency(ledger: &Efficiency) -> String {
     percent.unwrap_or_else(|| "- (no duplicates were found)".to_owned())
 }
 
-/// What lies in slots, where anything may.
+/// Adds rows about the content of slots, where there may be any.
 fn packed(mut table: Table, volume: &VolumeCounts) -> Table {
     let (packing, space) = (&volume.packing, &volume.space);
     if packing.plain_units + packing.carrier_units + packing.packs > 0 {
@@ -216,7 +216,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 
 fn stats(record: &Record) -> Outcome<Stats> {
     let control = Places::of(&run_directory()?, &record.id).control;
-    let strange = |e| Failed::system("the server speaks another language", e);
+    let strange = |e| Failed::system("unexpected reply from the server", e);
     let counts: Counts = serde_json::from_value(control::ask(&control, &Ask::Stats)?).map_err(strange)?;
     let condition: Condition = serde_json::from_value(control::ask(&control, &Ask::Status)?).map_err(strange)?;
     let Condition { slowed, memory, store, .. } = condition;
@@ -234,7 +234,7 @@ fn stats(record: &Record) -> Outcome<Stats> {
     })
 }
 
-/// What the medium says of a volume that nobody serves.
+/// Returns what the medium holds about a volume that nobody serves.
 fn detached(path: &Path) -> Outcome<Stats> {
     let superblock = volume::peek(path)?.superblock;
     let space = match superblock.clean {

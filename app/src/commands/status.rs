@@ -1,4 +1,4 @@
-//! `status`: how a volume is.
+//! `status`: shows the condition of a volume.
 
 use crate::attachment::control::{self, Ask};
 use crate::attachment::directory::run_directory;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use uuid::Uuid;
 
-/// Show how a volume is
+/// Show the condition of a volume
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
@@ -31,16 +31,16 @@ pub struct Arguments {
 
 #[derive(Debug, Serialize)]
 struct Status {
-    /// Of the backing store, as it is called now.
+    /// The current path of the backing store.
     path: PathBuf,
     /// A file that was deleted while it is attached: its content goes when it is detached.
     deleted: bool,
-    /// The process that serves, where it is attached.
+    /// The process that serves, where the volume is attached.
     pid: Option<u32>,
     attached: Option<Attached>,
-    /// As the medium says; of an attached volume, as it was at the last update.
+    /// The facts on the medium; of an attached volume, those of the last update.
     volume: Option<OnMedium>,
-    /// Why its server did not answer.
+    /// The reason why its server did not answer.
     #[serde(skip)]
     unanswered: Option<Failed>,
 }
@@ -49,11 +49,11 @@ struct Status {
 struct Attached {
     #[serde(flatten)]
     record: Record,
-    /// None where the server does not answer.
+    /// The condition; none where the server does not answer.
     condition: Option<Condition>,
 }
 
-/// What a superblock says.
+/// The facts of a superblock.
 #[derive(Debug, Serialize)]
 pub struct OnMedium {
     pub uuid: String,
@@ -67,7 +67,7 @@ pub struct OnMedium {
     pub garbage_possible: bool,
     pub generation: u64,
     pub mount_count: u64,
-    /// Of a guarded volume: how often its guard block is written.
+    /// The interval of the guard block's writes, of a guarded volume.
     pub guard_ms: Option<u32>,
 }
 
@@ -91,7 +91,7 @@ impl From<&Superblock> for OnMedium {
 }
 
 impl OnMedium {
-    /// Rows for tables.
+    /// Returns rows for tables.
     #[must_use]
     pub fn rows(&self, table: Table) -> Table {
         table
@@ -103,13 +103,13 @@ impl OnMedium {
     }
 }
 
-/// An interval of whole seconds, as a guarded volume has it.
+/// Formats an interval of whole seconds, as a guarded volume has it.
 #[must_use]
 pub fn every(interval_ms: u32) -> String {
     format!("every {} s", interval_ms / 1000)
 }
 
-/// How a store is slowed, in a line.
+/// Describes in a line how a store is slowed.
 pub fn slowed(slowed: &Slowed) -> String {
     let Slowed { model, commands, model_us_mean, late_us_mean, overslept_us_mean, .. } = slowed;
     format!(
@@ -165,7 +165,7 @@ impl Report for Status {
     }
 }
 
-/// Shows. Where the server does not answer, what is known without it.
+/// Shows the condition; without an answer of the server, what is known without it.
 ///
 /// # Errors
 /// When there is no such volume, or its server does not answer.
@@ -197,5 +197,5 @@ fn status(name: &str) -> Outcome<Status> {
 
 fn ask(record: &Record) -> Outcome<Condition> {
     let answer = control::ask(&Places::of(&run_directory()?, &record.id).control, &Ask::Status)?;
-    serde_json::from_value(answer).map_err(|e| Failed::system("the server speaks another language", e))
+    serde_json::from_value(answer).map_err(|e| Failed::system("unexpected reply from the server", e))
 }

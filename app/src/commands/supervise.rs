@@ -1,5 +1,5 @@
-//! `supervise`: the process that keeps what clients hold while servers come and go. Started by `attach`, and by a server whose supervisor
-//! died.
+//! `supervise`: the process that keeps what clients hold while servers are replaced. `attach` starts it, and so does a server whose
+//! supervisor died.
 
 use crate::attachment::launch::{self, End, Told};
 use crate::attachment::plan::Plan;
@@ -20,11 +20,11 @@ pub struct Arguments {
     inheritance: Option<Inheritance>,
 }
 
-/// What a server leaves to its next supervisor.
+/// The arguments that a server leaves to its next supervisor.
 #[derive(Debug, clap::Args)]
 #[group(requires_all = ["kept", "ready", "server", "server_fd", "session"])]
 struct Inheritance {
-    /// Descriptors that clients hold on to.
+    /// The descriptors that clients hold.
     #[arg(long, required = false)]
     kept: String,
     #[arg(long, required = false)]
@@ -47,7 +47,7 @@ impl Inheritance {
 /// Supervises until the attachment's end.
 ///
 /// # Errors
-/// When it cannot be had, or broke.
+/// When it cannot begin, or fails.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let inherited = arguments.inheritance.as_ref().map(Inheritance::take).transpose()?;
     let plan = Plan::parse(&arguments.plan)?;
@@ -85,9 +85,9 @@ fn supervise(plan: &Plan, session: &Session, adoption: Option<Adoption>) -> Outc
     let end = End::take(&end_place);
     match ended {
         Ok(()) | Err(Ended::FailedClose { .. }) => {
-            // A server that could not close its volume has left word of it.
+            // A server that could not close its volume has left a report.
             let exit = end.as_ref().map_or(if ended.is_ok() { Exit::Done } else { Exit::System }, |end| end.exit);
-            // For `detach`, which asks when we are gone.
+            // It is for `detach`, which asks when this process is gone.
             if let Some(end) = end.filter(|end| end.exit != Exit::Done) {
                 end.leave(&end_place);
             }

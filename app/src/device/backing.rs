@@ -1,9 +1,9 @@
 //! A backing store, opened: a file or a block device, locked, measured, and read and written by one descriptor.
 //!
-//! 1. One open file carries the lock and all I/O (R7). Files that it lies on are locked besides, and held as long.
-//! 2. A flush is honest: files are always fdatasync'ed; a block device is left alone only where its queue says "write through".
-//! 3. O_DIRECT wherever the kernel has it; the alignment is asked of the kernel. Where it has none, a store is written only on request, and
-//!    what is cached of it is dropped before anything is read.
+//! 1. One open file carries the lock and all I/O (R7). The files below it are locked too, and as long.
+//! 2. A flush is honest: files are always fdatasync'ed; only a block device whose queue is "write through" is not flushed.
+//! 3. O_DIRECT is used wherever the kernel has it, with the alignment that the kernel reports. Where it has none, a store is written only
+//!    on request, and its cached pages are dropped before anything is read.
 
 use super::facts::StorePlace;
 pub use super::facts::{Facts, Kind};
@@ -22,19 +22,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a store is opened for.
+/// The purpose for which a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// With other readers.
+    /// Shared with other readers.
     Read,
-    /// Alone, past the page cache or not at all.
+    /// Exclusive, and past the page cache, or not at all.
     Write,
-    /// Alone; by way of the page cache where there is no other way, with what that risks.
+    /// Exclusive; through the page cache where there is no other way, with that way's risks.
     WriteBuffered,
 }
 
 impl Access {
-    /// For a server, as its user chose.
+    /// Returns the access of a server, as its user chose.
     #[must_use]
     pub fn of(is_read_only: bool, is_buffered: bool) -> Self {
         match (is_read_only, is_buffered) {
@@ -45,48 +45,49 @@ impl Access {
     }
 }
 
-/// How a new file gets its space.
+/// The way in which a new file gets its space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocation {
     /// All at once, so that the file system cannot run out of it later.
     Whole,
-    /// As it is written.
+    /// Piece by piece, when it is written.
     Sparse,
 }
 
-/// How long commands wait for a store that is in use: a server that was told to end a moment ago may not be there yet.
+/// The time that commands wait for a store that is in use: a server that was asked to end a moment ago may not be gone yet.
 pub const PATIENCE: Duration = Duration::from_secs(1);
-/// How long they wait for one whose user has ended: that holds it until its last requests are over, on a slow device for a while (R7).
+/// The time that they wait for a store whose user has ended: its last requests hold the store until they are over, on a slow device for a
+/// while (R7).
 const PATIENCE_WITH_THE_DEAD: Duration = Duration::from_secs(30);
 
 /// An open backing store.
 #[derive(Debug)]
 pub struct Backing {
     file: File,
-    /// Locked like it: what it lies on.
+    /// The files below it, locked like it.
     guards: Vec<File>,
     facts: Facts,
-    /// The device turned a discard down: it is not asked again.
+    /// The device refused a discard: it gets no further ones.
     has_no_discard: AtomicBool,
 }
 
 /// The room of a file on its file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Free to this process.
+    /// The space that this process may use.
     pub available: u64,
-    /// All that the file system has.
+    /// The size of the file system.
     pub all: u64,
-    /// What the file may still take.
+    /// The space that the file may still ask for.
     pub holes: u64,
 }
 
 impl Backing {
-    /// Opens and locks a store. Where I/O goes through the page cache, what that holds of the store is dropped first.
+    /// Opens and locks a store. Where I/O goes through the page cache, the cached pages of the store are dropped first.
     ///
     /// # Errors
-    /// When it is not there, may not be opened, is in use, or is no store; for writing, when it has no direct I/O and that was not allowed
-    /// for, and when what was cached of it cannot be written.
+    /// When it is missing, may not be opened, is in use, or is no store; for writing, when it has no direct I/O and that was not allowed,
+    /// and when its cached pages cannot be written.
     pub fn open(path: &Path, access: Access) -> Result<Self, OpenError> {
         let is_read_only = access == Access::Read;
         let (file, stat, guards) = open_locked(path, is_read_only)?;
@@ -96,7 +97,7 @@ impl Backing {
                 return Err(OpenError::NotDirect { path: path.to_owned() });
             }
             match drop_cached(&file, facts.kind) {
-                // The next opening finds what is on the device: the kernel tells of this loss once, and nothing of it is cached any more.
+                // The next opening finds what is on the device: the kernel reports this loss once, and nothing of it is cached any more.
                 Err(error) if !is_read_only => return Err(OpenError::of_errno(path, "write what was cached of", error)),
                 Err(error) => {
                     tracing::error!(%error, path = %path.display(), "what was cached of this store could not be written, and is lost")
@@ -107,8 +108,8 @@ impl Backing {
         Ok(Self { file, guards, facts, has_no_discard: AtomicBool::new(false) })
     }
 
-    /// As [`open`](Self::open), but where the store is in use, tries for `patience`, and longer where its user has ended: a server that
-    /// died lets go of it when its last request is over (R7).
+    /// Opens a store like [`open`](Self::open), but retries for `patience` where it is in use, and longer where its user has ended: the
+    /// last request of a dead server releases the store (R7).
     ///
     /// # Errors
     /// As `open`.
@@ -129,7 +130,7 @@ impl Backing {
     /// Creates a file of `length` bytes that only its owner may read, and opens it.
     ///
     /// # Errors
-    /// When it exists, or the file system has no room; and as [`open`](Self::open). Then there is no file.
+    /// When it exists, or the file system has no room; and as [`open`](Self::open). No file is left then.
     pub fn create_file(path: &Path, length: u64, allocation: Allocation, access: Access) -> Result<Self, OpenError> {
         let error = |what, source| OpenError::System { path: path.to_owned(), what, source };
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -140,7 +141,7 @@ impl Backing {
             Allocation::Whole => allocate_whole(&fd, path, length),
         });
         if let Err(errno) = sized {
-            // Nobody has seen the file yet, and half of one helps nobody.
+            // Nobody has seen the file yet, and half a file helps nobody.
             let _ = std::fs::remove_file(path);
             return Err(error("allocate", errno.into()));
         }
@@ -148,13 +149,13 @@ impl Backing {
         Self::open(path, access).inspect_err(|_| drop(std::fs::remove_file(path)))
     }
 
-    /// Size and manners.
+    /// Returns its size and properties.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Gives a file (another) length.
+    /// Sets the length of a file.
     ///
     /// # Errors
     /// When the file system refuses.
@@ -167,19 +168,19 @@ impl Backing {
         Ok(())
     }
 
-    /// Whether all bytes of a file have their space already. True of block devices.
+    /// Whether all bytes of a file have their space already, as those of block devices have.
     ///
     /// # Errors
-    /// When the kernel cannot say.
+    /// When the kernel cannot report it.
     pub fn is_allocated(&self) -> io::Result<bool> {
         let stat = rustix::fs::fstat(&self.file)?;
         Ok(self.facts.kind == Kind::Block || stat.st_blocks.unsigned_abs() * SECTOR_BYTES >= self.facts.length)
     }
 
-    /// What the file system below has; none on a block device, and where it does not say how large it is, as ramfs does not.
+    /// Returns the room of the file system below; none on a block device, and where a file system, such as ramfs, does not report its size.
     ///
     /// # Errors
-    /// When the kernel cannot say.
+    /// When the kernel cannot report it.
     pub fn room(&self) -> io::Result<Option<Room>> {
         if self.facts.kind == Kind::Block {
             return Ok(None);
@@ -190,7 +191,7 @@ impl Backing {
         Ok((room.all > 0).then_some(room))
     }
 
-    /// Gives a stretch of a sparse file its space. Nothing to do on a block device.
+    /// Gives a range of a sparse file its space. Does nothing on a block device.
     ///
     /// # Errors
     /// When the file system has no room.
@@ -204,18 +205,18 @@ impl Backing {
         Ok(())
     }
 
-    /// Fills `buffer` from byte `at`, waiting for it.
+    /// Reads from byte `at` until `buffer` is full, and waits for it.
     ///
     /// # Errors
-    /// When the device fails or ends before.
+    /// When the device fails or ends before that.
     pub fn read(&self, at: u64, buffer: &mut BufferMut) -> io::Result<()> {
         self.read_bytes(at, buffer.bytes_mut())
     }
 
-    /// Writes all of `buffer` at byte `at`, waiting for it.
+    /// Writes all of `buffer` at byte `at`, and waits for it.
     ///
     /// # Errors
-    /// When the device fails or ends before.
+    /// When the device fails or ends before that.
     pub fn write(&self, at: u64, buffer: &BufferMut) -> io::Result<()> {
         let whole = buffer.bytes();
         transfer::all(whole.len(), |done| {
@@ -225,10 +226,10 @@ impl Backing {
         .map_err(|e| transfer::ended(e, Direction::Write, at, whole.len()))
     }
 
-    /// Fills `bytes`, whose memory is aligned as the store wants it, from byte `at`, waiting for it.
+    /// Reads from byte `at` until `bytes` is full, and waits for it. The memory is aligned as the store needs it.
     ///
     /// # Errors
-    /// When the device fails or ends before.
+    /// When the device fails or ends before that.
     pub fn read_bytes(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
         let length = bytes.len();
         transfer::all(length, |done| {
@@ -241,7 +242,7 @@ impl Backing {
     /// Makes everything that was written durable.
     ///
     /// # Errors
-    /// When the device fails: nothing since the last good flush is known to be durable (A5).
+    /// When the device fails: nothing since the last successful flush is known to be durable (A5).
     pub fn flush(&self) -> io::Result<()> {
         if self.facts.is_write_through {
             return Ok(());
@@ -249,7 +250,7 @@ impl Backing {
         Ok(rustix::fs::fdatasync(&self.file)?)
     }
 
-    /// Tells the store that it may forget these bytes. Where it knows no discard, nothing happens.
+    /// Allows the store to forget these bytes. Does nothing where it has no discard.
     ///
     /// # Errors
     /// When the device fails.
@@ -270,7 +271,7 @@ impl Backing {
         }
     }
 
-    /// Makes these bytes zeros: by the store's own means where it has some (which keep the space), else by writing them.
+    /// Makes these bytes zeros: by the store's own means where it has some (which keep the space), otherwise by writing them.
     ///
     /// # Errors
     /// When the device fails.
@@ -294,19 +295,19 @@ impl Backing {
         Ok(())
     }
 
-    /// Where it is now.
+    /// Returns the current place of the store.
     #[must_use]
     pub fn place(&self) -> StorePlace {
         let descriptor = self.file.as_raw_fd();
         let is_deleted = self.facts.kind == Kind::File && rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0);
         let named = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).unwrap_or_else(|_| self.facts.path.clone());
-        // The kernel says of the name that it is gone, behind it.
+        // The kernel appends a note to the name of a file that is gone.
         let text = named.to_str().and_then(|text| text.strip_suffix(" (deleted)")).filter(|_| is_deleted);
         let path = text.map_or_else(|| named.clone(), PathBuf::from);
         StorePlace { path, is_deleted, open_as: format!("/proc/{}/fd/{descriptor}", std::process::id()).into() }
     }
 
-    /// Why a stretch cannot be transferred, where it cannot.
+    /// Returns the reason why a range cannot be transferred, if there is one.
     #[must_use]
     pub fn misfit(&self, at: u64, bytes: u64) -> Option<String> {
         let Facts { offset_align, length, .. } = self.facts;
@@ -316,8 +317,8 @@ impl Backing {
         (bytes > length || at > length - bytes).then(|| format!("{bytes} bytes at {at}: beyond the end at {length}"))
     }
 
-    /// The file that carries the I/O, then the others that are locked: whoever lets the kernel work for longer than this process lives has
-    /// to let it hold all of them (R7).
+    /// Returns the file that carries the I/O, then the other locked files. A caller whose I/O in the kernel may outlive this process must
+    /// let the kernel hold all of them (R7).
     pub(super) fn files(&self) -> Vec<RawFd> {
         std::iter::once(&self.file).chain(&self.guards).map(AsRawFd::as_raw_fd).collect()
     }

@@ -1,4 +1,4 @@
-//! A command on a backing store: refused where it does not fit, or carried out and waited for.
+//! A command on a backing store: it is refused where it does not fit, or carried out and waited for.
 
 use super::backing::Backing;
 use super::interface::Work;
@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 /// Carries out one command and waits for it.
 ///
 /// # Errors
-/// When the device fails, ends before, or cannot transfer such a stretch.
+/// When the device fails, ends before that, or cannot transfer such a range.
 pub fn carry_out(backing: &Backing, work: &mut Work) -> io::Result<()> {
     match work {
         Work::Read { at, buffer, skip, bytes } => backing.read_bytes(*at, &mut buffer.bytes_mut()[*skip..*skip + *bytes]),
@@ -28,10 +28,10 @@ pub fn carry_out(backing: &Backing, work: &mut Work) -> io::Result<()> {
     }
 }
 
-/// Refuses what the device cannot do, by the same words on every back-end.
+/// Refuses what the device cannot do, with the same message on every back-end.
 ///
 /// # Errors
-/// A misaligned or out-of-range stretch.
+/// When the range is misaligned or beyond the end.
 pub fn admit(backing: &Backing, work: &Work) -> io::Result<()> {
     let (at, length) = match work {
         Work::Read { at, bytes, skip, .. } | Work::Write { at, bytes, skip, .. } => {

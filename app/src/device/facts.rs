@@ -1,9 +1,9 @@
-//! What is known of a backing store.
+//! The known facts about a backing store.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Kind of a backing store.
+/// The kind of a backing store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -11,12 +11,12 @@ pub enum Kind {
     Block,
 }
 
-/// Size and manners of a backing store.
+/// The size and properties of a backing store.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub path: PathBuf,
     pub kind: Kind,
-    /// Bytes, as the store says (not rounded).
+    /// The size in bytes, as the store reports it (not rounded).
     pub length: u64,
     /// I/O goes past the page cache.
     pub is_direct: bool,
@@ -29,17 +29,17 @@ pub struct Facts {
     /// It has a volatile cache, and writes bytes past it where it is asked to.
     pub takes_fua: bool,
     pub is_read_only: bool,
-    /// Device and inode of a file, device number of a block device: what tells two stores apart.
+    /// The device and inode of a file, or the device number of a block device: they distinguish two stores.
     pub identity: (u64, u64),
 }
 
-/// Where an open backing store is: it may have been renamed or deleted since it was opened.
+/// The place of an open backing store, which may have been renamed or deleted since it was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StorePlace {
-    /// Its name now, or the last that it had.
+    /// Its current name, or its last one.
     pub path: PathBuf,
     /// It is a file without a name: its content goes with its last user.
     pub is_deleted: bool,
-    /// A path by which even a deleted one can be copied, while it is attached.
+    /// A path from which even a deleted store can be copied, while it is attached.
     pub open_as: PathBuf,
 }

@@ -1,12 +1,12 @@
-//! The guard of a store for the whole host: what a store lies on is locked too, down to the bottom of loop devices, partitions and stacks.
-//! So two servers never have one store, by whatever paths they came to it.
+//! The guard of a store for the whole host: the layers below a store are locked too, down to the bottom of loop devices, partitions and
+//! stacks. So two servers never have one store, whatever paths they use.
 //!
 //! 1. The locks are on ranges of bytes, and belong to open files (OFD locks): volumes in two partitions of one file, or at two offsets of
-//!    it, do not meet. They are on inodes, so no run directory, name, mount or mount namespace matters.
-//! 2. A whole block device is also claimed (`O_EXCL`): the kernel knows that claim by the device, whatever node it was opened by.
-//! 3. Only device-mapper, md and their like know which bytes below them a device of theirs has. Their users lock what is below together,
-//!    against everybody who has it alone; the drivers themselves have claimed the devices that they use.
-//! 4. What cannot be opened is not locked, and said so: it is no reason to refuse a store that can be used.
+//!    it, do not collide. They are on inodes, so no run directory, name, mount or mount namespace matters.
+//! 2. A whole block device is also claimed (`O_EXCL`): the kernel keeps that claim by the device, whatever node was opened.
+//! 3. Only device-mapper, md and similar drivers know which bytes below them a device of theirs has. Users of such devices share the lock
+//!    of the layers below, against everybody who holds it alone. The drivers themselves have claimed the devices that they use.
+//! 4. A layer that cannot be opened is not locked, and the log notes it: that is no reason to refuse a usable store.
 //!
 //! The files are held as long as I/O may be under way (R7): see [`Backing::files`](super::backing::Backing::files).
 
@@ -20,24 +20,24 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-/// Deeper stacks than this are not followed; the kernel allows no loop in them.
+/// The largest depth of a stack that is followed; the kernel allows no loop in them.
 const DEPTH_MAX: usize = 16;
 
-/// How a range is locked.
+/// The way in which a range is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// For a writer that knows its bytes.
+    /// Exclusive, for a writer that knows its bytes.
     Alone,
-    /// For readers, and for users of devices that share what is below (invariant 3).
+    /// Shared, for readers and for users of devices that share the layer below (invariant 3).
     Together,
 }
 
-/// Locks a range of an open file, which has to be writable for [`Hold::Alone`]. False where somebody else's lock stands in the way.
+/// Locks a range of an open file, which has to be writable for [`Hold::Alone`]. False where another lock stands in the way.
 #[allow(unsafe_code)]
 fn lock_range(file: &File, span: Span, hold: Hold) -> Result<bool, Errno> {
     let kind = if hold == Hold::Alone { libc::F_WRLCK } else { libc::F_RDLCK };
     let (l_start, l_len) = span.numbers();
-    // SAFETY: a `flock` of zeros is a valid one; the kernel reads it.
+    // SAFETY: a `flock` of zeros is valid; the kernel reads it.
     let result = unsafe {
         let mut lock: libc::flock = std::mem::zeroed();
         lock.l_type = kind.try_into().expect("kinds of locks are small");
@@ -54,10 +54,10 @@ fn lock_range(file: &File, span: Span, hold: Hold) -> Result<bool, Errno> {
     }
 }
 
-/// Locks an open store, and all that it lies on. What has to stay open besides the store's own file.
+/// Locks an open store, and all layers below it. Returns the files that have to stay open besides the store's own.
 ///
 /// # Errors
-/// When somebody else has any of it.
+/// When another process has any of them.
 pub fn guard(path: &Path, file: &File, stat: &Stat, is_read_only: bool) -> Result<Vec<File>, OpenError> {
     let mut guard = Guard { path, held: Vec::new() };
     let hold = if is_read_only { Hold::Together } else { Hold::Alone };
@@ -66,12 +66,12 @@ pub fn guard(path: &Path, file: &File, stat: &Stat, is_read_only: bool) -> Resul
     Ok(guard.held)
 }
 
-/// What tells a file or device below from others that its path may lead to.
+/// The identity of a file or device below, which tells it from others that its path may lead to.
 #[derive(Clone, Copy, Debug)]
 enum Identity {
-    /// `st_dev` and `st_ino`.
+    /// `st_dev` and `st_ino` of a file.
     File(u64, u64),
-    /// `st_rdev`.
+    /// `st_rdev` of a device.
     Device(u64),
 }
 
@@ -92,7 +92,7 @@ struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Locks what an open file lies on, where that is a block device.
+    /// Locks the layers below an open file, where that is a block device.
     fn descend(&mut self, file: BorrowedFd<'_>, stat: &Stat, span: Span, hold: Hold, depth: usize) -> Result<(), OpenError> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice || depth == DEPTH_MAX {
             return Ok(());
@@ -115,10 +115,10 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// Locks what lies below at `place`, and what that lies on.
+    /// Locks the layer at `place`, and the layers below it.
     fn layer(&mut self, place: &Path, identity: Identity, span: Span, hold: Hold, depth: usize) -> Result<(), OpenError> {
         let Some(place) = reach(place, identity) else {
-            // So it is with a session of ours, whose file nobody else can reach either.
+            // A session of this program is such a case: nobody else can reach its file either.
             tracing::info!(path = %self.path.display(), below = %place.display(), "what this store lies on cannot be reached, and is not locked");
             return Ok(());
         };
@@ -175,12 +175,13 @@ impl Guard<'_> {
             (None, None) if place != self.path => Some(format!("somebody has {}, on which it lies", place.display())),
             (None, None) => None,
         };
-        // A lock that no process has is a dead one's, until its last requests are over; or we may not see whose it is.
+        // A lock without a process is one of a dead process, until its last requests are over; or this process may not see the holder.
         OpenError::InUse { path: self.path.to_owned(), holder, may_be_dead: pid.is_none_or(has_ended) }
     }
 }
 
-/// Where the file or device of this identity can be opened: by its path; or by that path in another mount namespace of this machine.
+/// Returns the path by which the file or device of this identity can be opened: its own, or that path in another mount namespace of this
+/// machine.
 fn reach(place: &Path, identity: Identity) -> Option<PathBuf> {
     let is_it = |place: &Path| rustix::fs::stat(place).is_ok_and(|stat| identity.is_of(&stat));
     if is_it(place) {

@@ -1,6 +1,6 @@
-//! The lock on a backing store (R7): held by the open file that carries the I/O, so that a dead server's last requests are over before the
-//! next server begins. The kernel lets go of it when the last request on that open file has ended, whatever became of the process. What the
-//! store lies on is locked besides (`guard.rs`).
+//! The lock on a backing store (R7). The open file that carries the I/O holds it, so that a dead server's last requests are over before the
+//! next server begins: the kernel releases it when the last request on that open file has ended, even if the process is long gone. The
+//! layers below the store are locked too (`guard.rs`).
 
 use super::guard::guard;
 use super::open_error::OpenError;
@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::path::Path;
 
-/// Opens `path` and locks it: alone for writing, with other readers for reading. Block devices are claimed (`O_EXCL`) besides, which keeps
-/// mounts and stacked devices away too. With the file come those that keep others away from what it lies on.
+/// Opens `path` and locks it: exclusively for writing, shared with other readers for reading. Block devices are also claimed (`O_EXCL`),
+/// which keeps mounts and stacked devices away. Also returns the files that keep others away from the layers below.
 ///
 /// # Errors
-/// When it is not there, is in use, or is neither a file nor a block device.
+/// When it is missing, is in use, or is neither a file nor a block device.
 pub fn open_locked(path: &Path, is_read_only: bool) -> Result<(File, Stat, Vec<File>), OpenError> {
     let system = |what, errno: Errno| OpenError::of_errno(path, what, errno);
     let before = rustix::fs::stat(path).map_err(|e| system("look at", e))?;
@@ -45,10 +45,10 @@ pub fn open_locked(path: &Path, is_read_only: bool) -> Result<(File, Stat, Vec<F
 }
 
 fn in_use(path: &Path, stat: &Stat) -> OpenError {
-    // A server whose store lies on this one has no `flock` here, and one that came by another node of the device no lock at all.
+    // A server whose store lies above this one has no `flock` here, and one that opened another node of the device has no lock at all.
     let pid = lock_holder(stat.st_dev, stat.st_ino).or_else(|| range_holder(stat, Span::WHOLE)).or_else(|| device_opener(stat));
     let has_ended = pid.is_some_and(has_ended);
-    // What no process has is held by the last requests of one that has ended; or we may not see whose it is.
+    // A lock without a process is held by the last requests of one that has ended; or this process may not see the holder.
     let may_be_dead = has_ended || pid.is_none();
     let holder = pid.map(|pid| match command_of(pid) {
         _ if has_ended => format!("process {pid}, which has ended, has requests under way"),

@@ -1,4 +1,4 @@
-//! What the kernel says of a loop device: the file behind it, and which part of that file it shows.
+//! The kernel's data about a loop device: the file behind it, and the part of that file that it shows.
 
 use rustix::io::Errno;
 use rustix::ioctl;
@@ -16,7 +16,7 @@ pub struct LoopInfo {
     pub rdevice: u64,
     /// The first byte of the file that the loop device shows.
     pub offset: u64,
-    /// How many bytes it shows; 0 for all up to the end.
+    /// The number of bytes that it shows; 0 for all up to the end.
     pub size_limit: u64,
     pub number: u32,
     pub encrypt_type: u32,
@@ -30,10 +30,10 @@ pub struct LoopInfo {
 
 const _: () = assert!(size_of::<LoopInfo>() == 232);
 
-/// The status of an open loop device, or of an open partition of one.
+/// Returns the status of an open loop device, or of an open partition of one.
 ///
 /// # Errors
-/// When it is none, or nothing is behind it.
+/// When it is no loop device, or no file is behind it.
 pub fn loop_status(device: impl AsFd) -> Result<LoopInfo, Errno> {
     // LOOP_GET_STATUS64, from the same header.
     const GET_STATUS64: ioctl::Opcode = 0x4C05;

@@ -1,4 +1,4 @@
-//! What the kernel says of a backing store, and what it is asked for besides reads and writes.
+//! The kernel's data about a backing store, and its calls besides reads and writes.
 
 use super::facts::{Facts, Kind};
 use super::sysfs::DeviceNumber;
@@ -46,13 +46,13 @@ const fn identity(is_block: bool, file: (u64, u64), device: u64) -> (u64, u64) {
     if is_block { (device, 0) } else { file }
 }
 
-/// What tells a store apart from others, whatever it is called: as [`Facts::identity`].
+/// Returns the identity of a store, whatever its name: see [`Facts::identity`].
 #[must_use]
 pub fn identity_of(store: &Metadata) -> (u64, u64) {
     identity(store.file_type().is_block_device(), (store.dev(), store.ino()), store.rdev())
 }
 
-/// Alignment of memory and of offsets that direct I/O needs; (_, 0) where there is none.
+/// Returns the alignment of memory and of offsets that direct I/O needs; (_, 0) where there is none.
 fn direct_alignment(file: &File, is_block: bool) -> Result<(u64, u64), Errno> {
     if is_block {
         let sector = u64::from(rustix::fs::ioctl_blksszget(file)?);
@@ -63,13 +63,13 @@ fn direct_alignment(file: &File, is_block: bool) -> Result<(u64, u64), Errno> {
         Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
             Ok((u64::from(stat.stx_dio_mem_align), u64::from(stat.stx_dio_offset_align)))
         }
-        // An older kernel, or a file system that does not say: a block is right on nearly all, and setting O_DIRECT will tell.
+        // An older kernel, or a file system that does not report it: a block is right on nearly all, and setting O_DIRECT shows the rest.
         _ => Ok((BLOCK_BYTES, BLOCK_BYTES)),
     }
 }
 
-/// Writes what the page cache holds of a store that is newer, and drops all of it: what a failed write has left there is marked as written,
-/// and a read would believe it. It is dropped even where the writing fails.
+/// Writes the cached pages of a store that are newer, and drops all of them: pages that a failed write has left are marked as written, and
+/// a read would believe them. They are dropped even where the writing fails.
 pub(super) fn drop_cached(file: &File, kind: Kind) -> Result<(), Errno> {
     let written = rustix::fs::fdatasync(file);
     let dropped = match kind {
@@ -84,7 +84,7 @@ fn block_drop_cached(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     const BLKFLSBUF: ioctl::Opcode = ioctl::opcode::none(0x12, 97);
     // SAFETY: the kernel neither reads nor writes memory of ours.
     match unsafe { ioctl::ioctl(fd, ioctl::NoArg::<BLKFLSBUF>::new()) } {
-        // For root only; the advice does as much for pages that are clean.
+        // It is for root only; the advice does as much for clean pages.
         Err(Errno::ACCESS | Errno::PERM) => rustix::fs::fadvise(fd, 0, None, Advice::DontNeed),
         other => other,
     }

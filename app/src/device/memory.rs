@@ -1,4 +1,4 @@
-//! A device of memory, for tests: a store that forgets everything when it is dropped.
+//! A device in memory, for tests: a store that forgets everything when it is dropped.
 
 use super::facts::{Facts, Kind};
 use super::interface::{Command, Completed, Completions, Device, Sink, Work};
@@ -6,30 +6,30 @@ use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 
-/// What a [`MemoryDevice`] remembers; several, one after the other, may have the same.
+/// The memory of a [`MemoryDevice`]; several devices, one after the other, may share it.
 pub type Memory = Arc<Mutex<Vec<u8>>>;
 
-/// Which commands fail.
+/// The condition by which commands fail.
 type Fault = fn(&Work) -> bool;
 
-/// Bytes in memory behind the device trait, answered by one thread in the order of submission.
+/// Bytes in memory behind the device trait; one thread answers commands in the order of submission.
 pub struct MemoryDevice {
     facts: Facts,
     sink: Arc<Sink>,
-    /// Nothing in place of a command: the sink is to be called.
+    /// The queue of commands; none in it stands for a call of the receiver.
     commands: Mutex<Option<Sender<Option<Command>>>>,
     fault: Arc<Mutex<Fault>>,
-    /// What was done, in order.
+    /// The commands done, in order.
     pub log: Arc<Mutex<Vec<&'static str>>>,
 }
 
 impl MemoryDevice {
-    /// A device of `length` zeros.
+    /// Returns a device of `length` zeros.
     pub fn new(length: usize) -> Arc<Self> {
         Self::over(Arc::new(Mutex::new(vec![0; length])))
     }
 
-    /// A device that finds what is in `memory`.
+    /// Returns a device with the content of `memory`.
     pub fn over(memory: Memory) -> Arc<Self> {
         let sink: Arc<Sink> = Arc::default();
         let log: Arc<Mutex<Vec<&'static str>>> = Arc::default();
@@ -59,7 +59,7 @@ impl MemoryDevice {
         self.commands.lock().unwrap().as_ref().expect("a stopped device gets no command").send(command).unwrap();
     }
 
-    /// From now on, these fail.
+    /// Makes these commands fail from now on.
     pub fn break_at(&self, fault: Fault) {
         *self.fault.lock().unwrap() = fault;
     }

@@ -2,11 +2,11 @@
 //!
 //! 1. A [`Device`] carries out commands in any order and answers each exactly once, with the memory it was lent.
 //! 2. Nobody changes a buffer while its command is under way (R6): a read owns its buffer, a write shares frozen ones.
-//! 3. A flush says that it is done only when everything that was completed before its submission is durable (A1). Nothing is retried after
-//!    an error, except what a signal interrupted and the rest of a transfer that the kernel cut short (A5).
-//! 4. A write with FUA says that it is done only when its own bytes are durable.
-//! 5. The lock on a backing store is held by the very open file that carries the I/O, and the locks on what it lies on are held as long
-//!    (R7), see [`backing::Backing`].
+//! 3. A flush completes only when everything that was completed before its submission is durable (A1). Nothing is retried after an error,
+//!    except a call that a signal interrupted and the rest of a transfer that the kernel cut short (A5).
+//! 4. A write with FUA completes only when its own bytes are durable.
+//! 5. The open file that carries the I/O also holds the lock on a backing store, and the locks on the layers below are held as long (R7),
+//!    see [`backing::Backing`].
 
 pub mod backing;
 mod commands;
@@ -43,11 +43,11 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
 
-/// How to do I/O.
+/// The method of I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// `io_uring` where the kernel lets us, else `plain`.
+    /// `io_uring` where the kernel allows it, otherwise `plain`.
     #[default]
     Auto,
     /// `io_uring`, or fail.
@@ -60,10 +60,10 @@ pub enum Method {
 /// Threads of the plain back-end: enough to keep a flash drive's queues from running dry, few enough for a small machine.
 pub const PLAIN_THREADS: usize = 8;
 
-/// A device over `backing`, as `method` says.
+/// Starts a device over `backing` by this method.
 ///
 /// # Errors
-/// When io_uring was asked for by name and the kernel refuses it.
+/// When the user chose io_uring and the kernel refuses it.
 pub fn start(backing: Arc<Backing>, pool: &Arc<Pool>, method: Method) -> io::Result<Arc<dyn Device>> {
     if method == Method::Plain {
         return Ok(plain::Plain::start(backing, PLAIN_THREADS));
@@ -72,7 +72,7 @@ pub fn start(backing: Arc<Backing>, pool: &Arc<Pool>, method: Method) -> io::Res
         Ok(device) => Ok(device),
         Err(error) if method == Method::Uring => Err(error),
         Err(error) => {
-            tracing::info!(%error, "io_uring is not to be had here: reading and writing with {PLAIN_THREADS} threads");
+            tracing::info!(%error, "io_uring is not available here: reading and writing with {PLAIN_THREADS} threads");
             Ok(plain::Plain::start(backing, PLAIN_THREADS))
         }
     }

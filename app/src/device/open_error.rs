@@ -1,10 +1,10 @@
-//! Why a backing store cannot be opened.
+//! The reasons why a backing store cannot be opened.
 
 use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What keeps it from being opened.
+/// The reason why it cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("{path} does not exist")]
@@ -15,12 +15,12 @@ pub enum OpenError {
     InUse {
         path: PathBuf,
         holder: Option<String>,
-        /// The holder has ended, its last requests being still under way; or it cannot be known here.
+        /// The holder has ended while its last requests are still under way; or this process cannot know that.
         may_be_dead: bool,
     },
     #[error("{path} is neither a file nor a block device")]
     NotAStore { path: PathBuf },
-    /// After a failed flush the page cache may show what never reached the device.
+    /// After a failed flush the page cache may show data that never reached the device.
     #[error("{path} has no direct I/O (O_DIRECT): after a failed flush the page cache could show what never reached the device")]
     NotDirect { path: PathBuf },
     #[error("cannot {what} {path}")]

@@ -1,10 +1,10 @@
-//! A store slowed to the pace of a model, so that what flash would do can be measured where there is none.
+//! A store slowed to the pace of a model, so that the speed of flash can be measured where there is none.
 //!
-//! 1. A command is over when the store has carried it out and the model would have, whichever is later: never faster than the model.
-//! 2. The model's times count from submission, in the order of submission (`trace/src/model.rs`); how busy the store is changes nothing
-//!    about them.
-//! 3. A wait is slept through but for its last part, as long as sleeps here are too long, at most `SPIN_NS_MAX`: that part is spent looking
-//!    at the clock.
+//! 1. A command completes when both the store and the model have carried it out: never faster than the model.
+//! 2. The model's times count from submission, in the order of submission (`trace/src/model.rs`); the load of the store does not change
+//!    them.
+//! 3. The thread sleeps through a wait except for its last part, which it spends looking at the clock. That part is as long as sleeps here
+//!    are too long, at most `SPIN_NS_MAX`.
 
 use super::facts::{Facts, StorePlace};
 use super::interface::{Command, Completed, Completions, Device, Sink, Slowed, Work};
@@ -18,9 +18,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The most that is spent looking at the clock before a completion.
+/// The longest time that is spent looking at the clock before a completion.
 const SPIN_NS_MAX: u64 = 150_000;
-/// Nobody waits for anything.
+/// The time that never comes: nobody waits for anything.
 const NEVER: u64 = u64::MAX;
 
 /// A device that is never faster than its model.
@@ -36,16 +36,16 @@ struct Shared {
     sink: Sink,
     state: Mutex<State>,
     changed: Condvar,
-    /// When the next completion is due that the store is ready for.
+    /// The time of the next completion that the store is ready for.
     next_ns: AtomicU64,
 }
 
 struct State {
     table: Timetable,
     under_way: Slab<Pending>,
-    /// What the store has carried out and the model has not.
+    /// The commands that the store has carried out and the model has not.
     waiting: BinaryHeap<Reverse<Due>>,
-    /// When the thread wakes of its own accord.
+    /// The time when the thread wakes by itself.
     wakes_ns: u64,
     is_stopping: bool,
     sums: Sums,
@@ -61,11 +61,11 @@ struct Due {
     completed: Completed,
 }
 
-/// Totals over all commands.
+/// The totals over all commands.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     commands: u64,
-    /// The store was later than the model.
+    /// The number of commands for which the store was later than the model.
     late: u64,
     model_ns: u64,
     late_ns: u64,
@@ -156,12 +156,12 @@ impl Device for Paced {
     }
 
     fn stop(&self) {
-        // What the store still does comes to us before this ends; the thread then waits until the model has done it too.
+        // Commands that the store still carries out arrive before this ends; the thread then waits until the model has done them too.
         self.inner.stop();
         self.shared.state().is_stopping = true;
         self.shared.changed.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The last holder of a volume may be this very thread, in the middle of a completion.
+        // This very thread may drop the last reference to a volume, in the middle of a completion.
         if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
@@ -197,7 +197,7 @@ impl Drop for Paced {
     }
 }
 
-/// When the model has carried a command out that it gets now.
+/// Returns the time when the model has carried out a command that it gets now.
 fn due(table: &mut Timetable, now: u64, work: &Work) -> u64 {
     match work {
         Work::Read { bytes, .. } => table.read(now, count(*bytes)),
@@ -256,7 +256,7 @@ impl Shared {
                 let (guard, result) = self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
                 state = guard;
                 if result.timed_out() {
-                    // Half as much again as sleeps were too long of late.
+                    // Half as much again as sleeps were recently too long.
                     let over = self.now().saturating_sub(wakes_ns);
                     early_ns = ((early_ns * 7 + over * 3 / 2) / 8).min(SPIN_NS_MAX);
                 }
@@ -272,7 +272,7 @@ impl Shared {
     }
 }
 
-/// Takes what is due.
+/// Takes the completions that are due.
 fn take_due(state: &mut State, now: u64, batch: &mut Vec<Completed>) {
     while state.waiting.peek().is_some_and(|Reverse(due)| due.at_ns <= now) {
         let Reverse(Due { at_ns, completed }) = state.waiting.pop().expect("it was seen");
@@ -302,7 +302,7 @@ impl Completions for Shared {
         let next = state.waiting.peek().map_or(NEVER, |Reverse(due)| due.at_ns);
         if next < before {
             self.next_ns.store(next, Relaxed);
-            // Who is awake looks for itself; a sleeper has to be woken for what comes before it would wake.
+            // A thread that is awake looks by itself; a sleeper has to be woken for a completion before its own time.
             if next < state.wakes_ns.saturating_add(SPIN_NS_MAX) {
                 self.changed.notify_one();
             }

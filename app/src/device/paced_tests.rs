@@ -1,4 +1,5 @@
-//! The pace against the model's own timetable: never faster; how much slower is printed, for no machine promises when a sleeper wakes.
+//! The pace against the model's own timetable: it is never faster. The tests print how much slower it is, since no machine promises when a
+//! sleeper wakes.
 
 use super::memory::MemoryDevice;
 use super::paced::Paced;
@@ -10,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Notes when completions come.
+/// Notes the times of completions.
 struct Notes(Mutex<Sender<(u64, Instant)>>);
 
 impl Completions for Notes {
@@ -26,7 +27,7 @@ impl Completions for Notes {
 struct Rig {
     store: Arc<MemoryDevice>,
     paced: Arc<Paced>,
-    /// Held for the device, which does not hold it.
+    /// Kept alive for the device, which holds a weak reference.
     _notes: Arc<dyn Completions>,
     hear: Receiver<(u64, Instant)>,
 }
@@ -53,7 +54,7 @@ fn wait(hear: &Receiver<(u64, Instant)>) -> (u64, Instant) {
     hear.recv_timeout(Duration::from_secs(60)).expect("each command completes")
 }
 
-/// `total` commands, `depth` at a time; how long they all took, in nanoseconds.
+/// Runs `total` commands, `depth` at a time, and returns the time that all of them took, in nanoseconds.
 fn closed_loop(rig: &Rig, command: fn(u64) -> Command, depth: u64, total: u64) -> u64 {
     let mut sent: Vec<Option<Instant>> = Vec::new();
     let send = |sent: &mut Vec<Option<Instant>>| {
@@ -81,14 +82,14 @@ fn nothing_is_faster_than_the_model_and_little_is_slower() {
         let total = 120;
         let rig = rig(tablet);
         let took = closed_loop(&rig, command, depth, total);
-        // A tablet does one thing at a time: whatever the depth, all of them one after another.
+        // A tablet does one thing at a time: at any depth, all commands run one after another.
         let model = us * 1000 * total;
         assert!(took >= model, "{total} {name} at depth {depth} in {took} ns, faster than the model's {model}");
-        let told = rig.paced.slowed().unwrap();
-        assert_eq!((told.model.as_str(), told.commands), ("tablet", total));
-        assert!(told.model_us_mean >= us as f64);
+        let slowed = rig.paced.slowed().unwrap();
+        assert_eq!((slowed.model.as_str(), slowed.commands), ("tablet", total));
+        assert!(slowed.model_us_mean >= us as f64);
         let slower = (took - model) as f64 / model as f64 * 100.0;
-        writeln!(std::io::stderr(), "tablet, {name}, depth {depth}: {slower:.2} % slower than the model; {told:?}")
+        writeln!(std::io::stderr(), "tablet, {name}, depth {depth}: {slower:.2} % slower than the model; {slowed:?}")
             .expect("stderr is open");
         rig.paced.stop();
     }
@@ -127,7 +128,7 @@ fn a_stop_waits_for_what_only_the_model_still_does() {
         std::thread::yield_now();
     }
     rig.paced.stop();
-    let mut told: Vec<u64> = rig.hear.try_iter().map(|(token, _)| token).collect();
-    told.sort_unstable();
-    assert_eq!((told, rig.store.log.lock().unwrap().len()), (vec![1, 2], 2));
+    let mut heard: Vec<u64> = rig.hear.try_iter().map(|(token, _)| token).collect();
+    heard.sort_unstable();
+    assert_eq!((heard, rig.store.log.lock().unwrap().len()), (vec![1, 2], 2));
 }

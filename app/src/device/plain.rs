@@ -1,4 +1,4 @@
-//! The plain back-end: a few threads, each of which carries out one command at a time and waits for it. Works everywhere.
+//! The plain back-end: a few threads, each of which carries out one command at a time and waits for it. It works everywhere.
 
 use super::backing::Backing;
 use super::commands::{admit, carry_out};
@@ -78,7 +78,7 @@ impl Device for Plain {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         let me = std::thread::current().id();
         for thread in threads {
-            // The last holder of a volume may be one of these threads, in the middle of a completion.
+            // One of these threads may drop the last reference to a volume, in the middle of a completion.
             if thread.thread().id() != me {
                 let _ = thread.join();
             }
@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// The next command; none when stopping and all is done.
+    /// Returns the next command; none when the device stops and all is done.
     fn next(&self) -> Option<Command> {
         let mut queue = self.queue();
         loop {

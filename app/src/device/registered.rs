@@ -1,16 +1,16 @@
-//! Memory of the pool that io_uring knows.
+//! Pool memory that is registered with io_uring.
 
 use crate::memory::pool::Pool;
 use io_uring::IoUring;
 
-/// Which arenas of the pool the kernel knows, so that it need not look up and pin their pages for each transfer.
+/// The arenas of the pool that are registered with the kernel, so that it need not look up and pin their pages for each transfer.
 pub struct Registered {
     pub has: Vec<bool>,
     pub may_more: bool,
 }
 
 impl Registered {
-    /// The place of a buffer's arena among the registered ones; registers it where that is possible.
+    /// Returns the number of a buffer's arena among the registered ones; registers it where that is possible.
     pub fn index(&mut self, tag: u32, ring: &IoUring, pool: &Pool) -> Option<u16> {
         let number = tag.checked_sub(1)?;
         let has = self.has.get_mut(number as usize)?;

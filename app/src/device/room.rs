@@ -1,4 +1,4 @@
-//! How much room the file system below a sparse store has left, looked at all the time.
+//! The room that the file system below a sparse store has left, watched all the time.
 
 use super::backing::{Backing, Room};
 use onefold_engine::interface::StoreRoom;
@@ -6,30 +6,30 @@ use onefold_engine::units::BLOCK_BYTES;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How often, and how often where little is left.
+/// The time between two looks, and between two where little is left.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_CLOSELY: Duration = Duration::from_millis(50);
-/// Little: what a second of writing may take.
+/// The limit of little room: a second of writing may use that much.
 const FEW_BLOCKS: u64 = (2 << 30) / BLOCK_BYTES;
-/// Short is less than one part in so many of the file system.
+/// The room is short when less than one part in this many of the file system is left.
 const SHORT_PART: u64 = 8;
-/// Out is less than one part in so many of it, within bounds: what is under way, and the log and pages of what was let in, has to find
-/// room.
+/// The room is out when less than one part in this many of it is left, within bounds: requests under way, and the log and pages of admitted
+/// ones, have to find room.
 const OUT_PART: u64 = 64;
 const OUT_BYTES: (u64, u64) = (8 << 20, 256 << 20);
 
-/// What the room of a store means to its volume.
+/// Returns the consequence of a store's room for its volume.
 #[must_use]
 pub fn meaning(Room { available, all, holes }: Room) -> StoreRoom {
     let out = (all / OUT_PART).clamp(OUT_BYTES.0, OUT_BYTES.1);
     if available >= holes.saturating_add(OUT_BYTES.0) {
-        // Whatever is written to it finds room.
+        // All writes to it find room.
         return StoreRoom::default();
     }
     StoreRoom { is_short: available < all / SHORT_PART, blocks: available.saturating_sub(out) / BLOCK_BYTES }
 }
 
-/// Tells `tell` again and again, as long as there is whom to tell, and as long as the file may want more than there is.
+/// Calls `tell` again and again, as long as `whom` exists, and as long as the file may need more room than there is.
 ///
 /// # Panics
 /// When the system has no more threads.

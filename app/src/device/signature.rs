@@ -1,4 +1,4 @@
-//! What is on a backing store already, so that nothing is formatted over by mistake.
+//! The existing content of a backing store, so that nothing is formatted over by mistake.
 
 use super::backing::Backing;
 use super::facts::Kind;
@@ -8,10 +8,10 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Bytes at either end of a file that tell whether it holds anything.
+/// The number of bytes at either end of a file that show whether it holds anything.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// What `blkid` recognises on `path`, in its words ("ext4 file system"); none where it recognises nothing or is not installed.
+/// Returns what `blkid` recognises on `path`, in its words ("ext4 file system"); none where it recognises nothing or is not installed.
 #[must_use]
 pub fn recognised(path: &Path) -> Option<String> {
     let output = ["blkid", "/sbin/blkid", "/usr/sbin/blkid"].iter().find_map(|program| {
@@ -20,7 +20,7 @@ pub fn recognised(path: &Path) -> Option<String> {
         command.args(["-p", "-o", "export", "--"]).arg(path).stdin(Stdio::null()).stderr(Stdio::null());
         command.output().ok()
     })?;
-    // 2: nothing found. 8: several things found at once, which is something.
+    // 2: nothing found. 8: several things found at once, which counts as content.
     match output.status.code() {
         Some(8) => Some("several file systems or partition tables at once".to_owned()),
         Some(0) => describe(&String::from_utf8_lossy(&output.stdout)),
@@ -43,7 +43,7 @@ fn describe(export: &str) -> Option<String> {
     value("PTTYPE").map(|table| format!("{table} partition table"))
 }
 
-/// Whether a file holds anything but zeros near its ends. A block device is not looked at: used ones always hold something.
+/// Whether a file holds anything but zeros near its ends. A block device is not examined: used ones always hold something.
 ///
 /// # Errors
 /// When it cannot be read.

@@ -4,14 +4,14 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub(super) start: u64,
-    /// None: to the end, wherever that is.
+    /// The length; none for all up to the end, wherever that is.
     pub(super) bytes: Option<u64>,
 }
 
 impl Span {
     pub const WHOLE: Self = Self { start: 0, bytes: None };
 
-    /// This range of a device that shows `bytes` (none: all) of what is below it from `offset` on: as a range of that.
+    /// Translates this range of a device that shows `bytes` (none: all) of the layer below from `offset` on, into a range of that layer.
     #[must_use]
     pub fn below(self, offset: u64, bytes: Option<u64>) -> Self {
         let rest = bytes.map(|bytes| bytes.saturating_sub(self.start));
@@ -22,14 +22,14 @@ impl Span {
         Self { start: offset.saturating_add(self.start), bytes }
     }
 
-    /// As the kernel numbers it: start, and length, where 0 is to the end.
+    /// Returns the kernel's form: start, and length, where 0 is to the end.
     #[must_use]
     pub fn numbers(self) -> (i64, i64) {
         let start = i64::try_from(self.start).unwrap_or(i64::MAX);
         (start, self.bytes.and_then(|bytes| i64::try_from(bytes).ok()).filter(|bytes| start.checked_add(*bytes).is_some()).unwrap_or(0))
     }
 
-    /// Whether a locked range, first byte and last (none: to the end), reaches into this one.
+    /// Whether a locked range, first byte and last (none: to the end), overlaps this one.
     #[must_use]
     pub fn meets(self, first: u64, last: Option<u64>) -> bool {
         self.bytes.is_none_or(|bytes| first < self.start.saturating_add(bytes)) && last.is_none_or(|last| last >= self.start)

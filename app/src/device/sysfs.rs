@@ -1,4 +1,4 @@
-//! What the kernel says of block devices in /sys and /proc.
+//! The kernel's data about block devices in /sys and /proc.
 
 use super::span::Span;
 use rustix::fs::{FileType, Stat};
@@ -15,7 +15,7 @@ pub struct DeviceNumber {
 }
 
 impl DeviceNumber {
-    /// From `st_dev` or `st_rdev`.
+    /// Converts `st_dev` or `st_rdev`.
     #[must_use]
     pub fn of(dev: u64) -> Self {
         Self { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
@@ -25,25 +25,25 @@ impl DeviceNumber {
         PathBuf::from(format!("/sys/dev/block/{}:{}", self.major, self.minor))
     }
 
-    /// Whether the device's queue says that it has no volatile cache. What cannot be read counts as a cache.
+    /// Whether the device's queue reports no volatile cache. An unreadable queue counts as one with a cache.
     #[must_use]
     pub fn is_write_through(self) -> bool {
         queue_says(&self.directory(), "write_cache").is_some_and(|text| text == "write through")
     }
 
-    /// Whether the device's queue says that it takes writes with FUA.
+    /// Whether the device's queue reports that it takes writes with FUA.
     #[must_use]
     pub fn takes_fua(self) -> bool {
         queue_says(&self.directory(), "fua").is_some_and(|text| text == "1")
     }
 
-    /// As `st_rdev` has it.
+    /// Returns the number in the form of `st_rdev`.
     #[must_use]
     pub fn raw(self) -> u64 {
         rustix::fs::makedev(self.major, self.minor)
     }
 
-    /// The node that udev, or the kernel's own /dev, has for it.
+    /// Returns the node that udev, or the kernel's own /dev, has for it.
     #[must_use]
     pub fn node(self) -> PathBuf {
         let event = fs::read_to_string(self.directory().join("uevent")).unwrap_or_default();
@@ -51,16 +51,16 @@ impl DeviceNumber {
         name.map_or_else(|| format!("/dev/block/{}:{}", self.major, self.minor).into(), |name| Path::new("/dev").join(name))
     }
 
-    /// Of a partition: its first byte on the disk, and its size.
+    /// Returns a partition's first byte on the disk, and its size.
     #[must_use]
     pub fn partition(self) -> Option<(u64, u64)> {
         let number = |what: &str| fs::read_to_string(self.directory().join(what)).ok()?.trim().parse::<u64>().ok();
         number("partition")?;
-        // In sectors of 512 bytes, whatever the disk's are.
+        // The values are in sectors of 512 bytes, whatever the disk's are.
         Some((number("start")?.saturating_mul(512), number("size")?.saturating_mul(512)))
     }
 
-    /// Of a loop device, or a partition of one: the path of the file behind it, as whoever made it saw it.
+    /// Returns, for a loop device or a partition of one, the path of the file behind it, as its maker saw it.
     #[must_use]
     pub fn loop_file(self) -> Option<PathBuf> {
         let disk = if self.partition().is_some() { self.directory().join("..") } else { self.directory() };
@@ -68,7 +68,7 @@ impl DeviceNumber {
         Some(PathBuf::from(std::ffi::OsString::from_vec(path.strip_suffix(b"\n").unwrap_or(&path).to_vec())))
     }
 
-    /// The devices of which a device-mapper or md device, or the disk of this partition, is made.
+    /// Returns the devices of which a device-mapper or md device, or the disk of this partition, is made.
     #[must_use]
     pub fn slaves(self) -> Vec<Self> {
         let disk = if self.partition().is_some() { self.directory().join("..") } else { self.directory() };
@@ -76,14 +76,14 @@ impl DeviceNumber {
         entries.filter_map(|entry| Self::in_directory(&entry.path())).collect()
     }
 
-    /// Of the device that has this directory in /sys.
+    /// Returns the number of the device that has this directory in /sys.
     fn in_directory(path: &Path) -> Option<Self> {
         let text = fs::read_to_string(path.join("dev")).ok()?;
         let (major, minor) = text.trim().split_once(':')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
 
-    /// Who has the block device: a mount, or devices stacked on it.
+    /// Returns the users of the block device: a mount, or devices stacked on it.
     #[must_use]
     pub fn user(self) -> Option<String> {
         let number = format!("{}:{}", self.major, self.minor);
@@ -98,7 +98,7 @@ impl DeviceNumber {
     }
 }
 
-/// What the queue of a device says of itself, by the device's directory. A partition has no queue of its own; its parent directory is the
+/// Returns an attribute of a device's queue, by the device's directory. A partition has no queue of its own; its parent directory is the
 /// disk's.
 fn queue_says(directory: &Path, what: &str) -> Option<String> {
     ["queue", "../queue"]
@@ -107,15 +107,15 @@ fn queue_says(directory: &Path, what: &str) -> Option<String> {
         .map(|text| text.trim().to_owned())
 }
 
-/// How often the list of locks is gone through.
+/// The number of passes over the list of locks.
 const LOOKS: u32 = 4;
 
-/// The process that holds an flock on a file, as far as /proc/locks shows it (not from another pid namespace).
+/// Returns the process that holds an flock on a file, as far as /proc/locks shows it (not from another pid namespace).
 #[must_use]
 pub fn lock_holder(dev: u64, inode: u64) -> Option<u32> {
     let DeviceNumber { major, minor } = DeviceNumber::of(dev);
     let place = format!("{major:02x}:{minor:02x}:{inode}");
-    // The kernel hands the list out in pieces, and a lock that goes in between makes it skip another.
+    // The kernel hands the list out in pieces, and a lock that disappears meanwhile makes it skip another.
     (0..LOOKS).find_map(|_| {
         let locks = fs::read_to_string("/proc/locks").ok()?;
         // 1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF; with an arrow before FLOCK for those who wait
@@ -124,7 +124,8 @@ pub fn lock_holder(dev: u64, inode: u64) -> Option<u32> {
     })
 }
 
-/// A process that has a lock on this range of a file (an OFD lock, for which the kernel's list names nobody), as far as we may look.
+/// Returns a process that has a lock on this range of a file (an OFD lock, for which the kernel's list names nobody), as far as this
+/// process may look.
 #[must_use]
 pub fn range_holder(stat: &Stat, span: Span) -> Option<u32> {
     let DeviceNumber { major, minor } = DeviceNumber::of(stat.st_dev);
@@ -141,7 +142,7 @@ pub fn range_holder(stat: &Stat, span: Span) -> Option<u32> {
     })
 }
 
-/// A process, other than this, that has a block device or a partition of it open, as far as we may look.
+/// Returns another process that has a block device or a partition of it open, as far as this process may look.
 #[must_use]
 pub fn device_opener(stat: &Stat) -> Option<u32> {
     let is_block = |mode| FileType::from_raw_mode(mode) == FileType::BlockDevice;
@@ -154,7 +155,7 @@ pub fn device_opener(stat: &Stat) -> Option<u32> {
     processes().filter(|&pid| is_block(stat.st_mode) && pid != std::process::id()).find(has_it)
 }
 
-/// The root directories of the mount namespaces of this machine that are not ours, as far as we may look.
+/// Returns the root directories of the other mount namespaces of this machine, as far as this process may look.
 #[must_use]
 pub fn mount_roots() -> Vec<PathBuf> {
     let mut seen: BTreeSet<PathBuf> = fs::read_link("/proc/self/ns/mnt").into_iter().collect();
@@ -168,13 +169,13 @@ fn processes() -> impl Iterator<Item = u32> {
     fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The command of a process, for people.
+/// Returns the command of a process, for people.
 #[must_use]
 pub fn command_of(pid: u32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
 }
 
-/// Whether a process has ended, be it that nobody has asked for its end yet.
+/// Whether a process has ended, even if nobody has collected its status yet.
 #[must_use]
 pub fn has_ended(pid: u32) -> bool {
     // 1234 (a name, with anything in it) Z ...
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_partition_has_its_disks_queue() {
-        // As /sys/dev/block leads to them: links by number, the partition's directory within the disk's.
+        // The paths follow /sys/dev/block: links by number, the partition's directory within the disk's.
         let sys = std::env::temp_dir().join(format!("onefold-sys-{}", std::process::id()));
         let disk = sys.join("devices/sda");
         fs::create_dir_all(disk.join("queue")).unwrap();

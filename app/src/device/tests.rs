@@ -1,4 +1,4 @@
-//! Both back-ends against files of this machine.
+//! Both back-ends, tested against files of this machine.
 
 use super::backing::{Access, Allocation, Backing, OpenError};
 use super::{Command, Completed, Completions, Device, Method, Work, start};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// A path that nothing is at, and that is cleared up.
+/// A path where nothing is, and that is cleaned up.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -30,7 +30,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Keeps completions until they are asked for.
+/// Keeps completions until a test takes them.
 #[derive(Default)]
 struct Collector {
     done: Mutex<Vec<Completed>>,
@@ -65,7 +65,7 @@ struct Rig {
     _scratch: Scratch,
 }
 
-/// Each test runs on every back-end that this machine has.
+/// Runs a test on every back-end that this machine has.
 fn on_every_back_end(length: u64, test: impl Fn(&Rig)) {
     for method in [Method::Uring, Method::Plain] {
         let scratch = Scratch::new();
@@ -139,7 +139,7 @@ fn what_was_written_is_read() {
 fn scattered_slices_are_gathered() {
     on_every_back_end(16 << 20, |rig| {
         let (a, b) = (rig.filled(4, 1).freeze(), rig.filled(4, 2).freeze());
-        // More pieces than one system call takes, from two buffers in turn.
+        // The pieces are more than one system call takes, from two buffers in turn.
         let data: Vec<_> = (0..1500).map(|n| if n % 2 == 0 { a.slice(n % 4, 1) } else { b.slice(n % 4, 1) }).collect();
         rig.do_one(write(4096, data.clone())).1.unwrap();
         let back = rig.read(4096, 1500);
@@ -243,7 +243,7 @@ fn a_second_open_is_refused_and_names_the_holder() {
     Backing::open(&scratch.0, Access::Write).unwrap();
 }
 
-/// A killed server's last requests hold its lock for a while. Here its open file is held on to by another; `flock` takes the lock and ends.
+/// A killed server's last requests hold its lock for a while. Here another process keeps its open file; `flock` takes the lock and ends.
 #[test]
 fn who_waits_for_a_store_of_a_dead_process_waits_longer() {
     let scratch = Scratch::new();
@@ -255,7 +255,7 @@ fn who_waits_for_a_store_of_a_dead_process_waits_longer() {
     }
     let refused = Backing::open(&scratch.0, Access::Write);
     let Err(OpenError::InUse { may_be_dead: true, holder, .. }) = &refused else { panic!("{refused:?}") };
-    // In a PID namespace of one's own the kernel does not name who has ended.
+    // In a separate PID namespace the kernel does not name a process that has ended.
     assert_eq!(holder.as_ref().is_some_and(|holder| holder.contains("has ended")), sees_every_process(), "{holder:?}");
     let held = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(400));
@@ -289,14 +289,14 @@ fn no_call_is_lost() {
                 assert!(began.elapsed() < Duration::from_secs(10), "call {call} was lost");
                 std::thread::yield_now();
             }
-            // The next one comes while the device is on its way to sleep, each time somewhere else.
+            // The next one comes while the device falls asleep, each time at another point.
             (0..call % 512).for_each(|_| std::hint::spin_loop());
         }
     });
 }
 
-/// Whether the kernel's lists name every process of this machine. In a PID namespace of one's own, as in most containers, they leave out
-/// what is held by processes that live elsewhere or have ended.
+/// Whether the kernel's lists name every process of this machine. In a separate PID namespace, as in most containers, they omit locks of
+/// processes that live elsewhere or have ended.
 fn sees_every_process() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
 }

@@ -1,12 +1,12 @@
-//! Transfers that wait: whole ones, in spite of signals and of a kernel that stops halfway.
+//! Transfers that are waited for: they are whole, in spite of signals and of a kernel that stops halfway.
 
 use onefold_engine::buffer::Slice;
 use std::io;
 
-/// Pieces of one vectored transfer at most (IOV_MAX).
+/// The largest number of pieces of one vectored transfer (IOV_MAX).
 pub const PIECES_MAX: usize = 1024;
 
-/// Which way bytes go, for messages.
+/// The direction of the bytes, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Read,
@@ -16,7 +16,7 @@ pub enum Direction {
 /// Calls `step` with the bytes done so far until all `bytes` are done.
 ///
 /// # Errors
-/// Of `step`; [`io::ErrorKind::UnexpectedEof`] where a step does nothing.
+/// The error of `step`; [`io::ErrorKind::UnexpectedEof`] where a step does nothing.
 pub fn all(bytes: usize, mut step: impl FnMut(usize) -> io::Result<usize>) -> io::Result<()> {
     let mut done = 0;
     while done < bytes {
@@ -30,7 +30,7 @@ pub fn all(bytes: usize, mut step: impl FnMut(usize) -> io::Result<usize>) -> io
     Ok(())
 }
 
-/// A transfer that met the end of the device says so; other errors stay.
+/// Returns the error of a transfer: one that met the end of the device names it; others stay as they are.
 pub fn ended(error: io::Error, direction: Direction, at: u64, bytes: usize) -> io::Error {
     if error.kind() != io::ErrorKind::UnexpectedEof {
         return error;
@@ -39,7 +39,7 @@ pub fn ended(error: io::Error, direction: Direction, at: u64, bytes: usize) -> i
     io::Error::new(error.kind(), format!("the device ends within a {verb} of {bytes} bytes at {at}"))
 }
 
-/// The bytes of `data` from `from` on, `bytes` of them, as at most [`PIECES_MAX`] pieces.
+/// Returns `bytes` of the bytes of `data`, from `from` on, as at most [`PIECES_MAX`] pieces.
 pub fn pieces(data: &[Slice], from: usize, bytes: usize) -> impl Iterator<Item = &[u8]> {
     let (mut skip, mut left) = (from, bytes);
     data.iter()

@@ -1,9 +1,9 @@
 //! The io_uring back-end: one thread owns the ring, submits in batches and reaps completions.
 //!
-//! 1. Only the ring's thread touches the ring. Others queue commands, and wake it if it sleeps; one system call then submits the whole
-//!    batch and waits for the first completion.
+//! 1. Only the ring's thread uses the ring. Others queue commands, and wake it if it sleeps; one system call then submits the whole batch
+//!    and waits for the first completion.
 //! 2. A slot keeps the memory of its command until the kernel has answered, whatever happens meanwhile.
-//! 3. Reads and writes are done by the ring; a discard, which the kernel may take long over, by a thread beside it.
+//! 3. The ring carries out reads and writes; a separate thread carries out discards, since the kernel may take long over them.
 
 use super::backing::Backing;
 use super::commands::admit;
@@ -23,11 +23,11 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-/// Arenas that may be registered: 1 GiB of them.
+/// The largest number of registered arenas: 1 GiB of them.
 const REGISTERED_MAX: u32 = 1024;
-/// What the wake-up read is called; slots have smaller numbers.
+/// The number of the wake-up read; slots have smaller numbers.
 const WAKE: u64 = u64::MAX;
-/// The backing file's place among the registered files.
+/// The index of the backing file among the registered files.
 const FILE: types::Fixed = types::Fixed(0);
 
 /// A ring over a backing store.
@@ -44,7 +44,7 @@ struct Shared {
     queue: Mutex<Vec<Command>>,
     bell: OwnedFd,
     is_asleep: AtomicBool,
-    /// Somebody wants the sink called, completions or not.
+    /// A caller wants the receiver called, with or without completions.
     is_called: AtomicBool,
     is_stopping: AtomicBool,
     registers: AtomicBool,
@@ -54,7 +54,7 @@ impl Uring {
     /// Makes a ring and starts its thread.
     ///
     /// # Errors
-    /// When the kernel has no io_uring, or does not let us have it.
+    /// When the kernel has no io_uring, or does not allow it.
     pub fn start(backing: Arc<Backing>, pool: Arc<Pool>) -> io::Result<Arc<Self>> {
         let shared = Arc::new(Shared {
             backing: backing.clone(),
@@ -70,7 +70,7 @@ impl Uring {
         let (tell, hear) = mpsc::channel();
         let thread = std::thread::Builder::new().name("ring".to_owned()).spawn({
             let shared = shared.clone();
-            // The ring is made by the thread that will use it: the kernel then need not guard it against others.
+            // The thread that will use the ring makes it: the kernel then need not guard it against others.
             move || match Reactor::new(shared) {
                 Ok(reactor) => {
                     let _ = tell.send(Ok(()));
@@ -119,7 +119,7 @@ impl Device for Uring {
         self.shared.is_stopping.store(true, Ordering::SeqCst);
         self.shared.wake();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The last holder of a volume may be the ring's thread itself, in the middle of a completion.
+        // The ring's own thread may drop the last reference to a volume, in the middle of a completion.
         if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
@@ -159,7 +159,7 @@ fn is_slow(work: &Work) -> bool {
     matches!(work, Work::Discard { .. } | Work::Zero { .. })
 }
 
-/// A command that the kernel has, and the memory it must find unmoved.
+/// A command that the kernel has, and its memory, which must not move.
 #[derive(Default)]
 struct Slot {
     command: Option<Command>,
@@ -189,7 +189,7 @@ impl Reactor {
         if !needed.iter().all(|&code| probe.is_supported(code)) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's io_uring is too old"));
         }
-        // All that is locked: the ring outlives this process by its last request, and lets go of its files then (R7).
+        // All locked files: the ring outlives this process by its last request, and releases its files then (R7).
         ring.submitter().register_files(&shared.backing.files())?;
         let fixed = [opcode::ReadFixed::CODE, opcode::WriteFixed::CODE].iter().all(|&code| probe.is_supported(code));
         let registers = fixed && ring.submitter().register_buffers_sparse(REGISTERED_MAX).is_ok();
@@ -217,7 +217,7 @@ impl Reactor {
             self.feed();
             if self.done.is_empty() && !self.shared.is_called.load(Ordering::SeqCst) {
                 if self.shared.is_stopping.load(Ordering::SeqCst) && self.backlog.is_empty() && self.free.len() == self.slots.len() {
-                    // The kernel takes its time to tear a ring down, and the file, with its lock, would stay open until then.
+                    // The kernel takes its time to tear a ring down, and the file, with its lock, would otherwise stay open until then.
                     let _ = self.ring.submitter().unregister_files();
                     return;
                 }
@@ -232,14 +232,14 @@ impl Reactor {
         }
     }
 
-    /// Arms the read that the bell ends.
+    /// Starts the read that the bell completes.
     fn listen(&mut self) {
         let bell = types::Fd(self.shared.bell.as_raw_fd());
         let entry = opcode::Read::new(bell, std::ptr::from_mut(&mut *self.rung).cast(), 8).build().user_data(WAKE);
         self.push(&entry);
     }
 
-    /// Hands commands over while there are slots.
+    /// Submits commands while there are free slots.
     fn feed(&mut self) {
         while let Some(&slot) = self.free.last() {
             let Some(command) = self.backlog.pop_front() else { return };
@@ -258,7 +258,7 @@ impl Reactor {
         }
     }
 
-    /// Puts a slot's command, or what is left of it, into the submission queue.
+    /// Puts a slot's command, or the rest of it, into the submission queue.
     fn issue(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         let done = slot.bytes_done;
@@ -274,7 +274,7 @@ impl Reactor {
                 }
             }
             Work::Write { at, data, skip, bytes, fua } => {
-                // Past the page cache the kernel makes one FUA write of it, and nothing else.
+                // Past the page cache the kernel turns it into one FUA write and nothing else.
                 let flags = if *fua { libc::RWF_DSYNC } else { 0 };
                 slot.vector.clear();
                 let parts = pieces(data, *skip + done, *bytes - done);
@@ -302,13 +302,13 @@ impl Reactor {
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: the entry's memory is the slot's (or the bell's), which stays until the kernel has answered (invariant 2).
+        // SAFETY: the entry's memory belongs to the slot (or the bell), which stays until the kernel has answered (invariant 2).
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             let _ = self.ring.submit();
         }
     }
 
-    /// Submits what was pushed; sleeps until something happens, unless something is there already.
+    /// Submits the queued entries; sleeps until something happens, unless a completion is there already.
     fn enter(&mut self) {
         self.shared.is_asleep.store(true, Ordering::SeqCst);
         let want = usize::from(self.shared.queue().is_empty() && !self.shared.is_called.load(Ordering::SeqCst));
@@ -347,7 +347,7 @@ impl Reactor {
 }
 
 impl Slot {
-    /// What the kernel's answer means; nothing where the command is to go on.
+    /// Interprets the kernel's answer; none where the command continues.
     fn answer(&mut self, entry: &cqueue::Entry) -> Option<io::Result<()>> {
         let command = self.command.as_ref().expect("an answered slot has a command");
         let moved = match usize::try_from(entry.result()) {

@@ -1,10 +1,11 @@
-//! Step 1 of a request's road: it arrives. Each front-end speaks one protocol to its clients and [`Target`](crate::target::Target) inwards.
+//! Step 1 of a request's road: it arrives. Each front-end speaks one protocol to its clients and calls the
+//! [`Target`](crate::target::Target).
 //!
 //! 1. A front-end knows nothing of dedup, digests or the medium.
 //! 2. Every request that it took is answered, or its client is gone.
 //! 3. Request bytes live in memory that [`Target::buffer`](crate::target::Target::buffer) handed out, so that one budget bounds all
 //!    front-ends.
-//! 4. What is not of its protocol meets it at one [`door`]: to add a front-end is to write its folder and to name it in [`ALL`].
+//! 4. Code outside a protocol uses its front-end through one [`door`]: to add a front-end is to write its folder and to name it in [`ALL`].
 
 pub mod door;
 pub mod fuse;
@@ -17,10 +18,10 @@ use clap::parser::ValueSource;
 use clap::{ArgGroup, ArgMatches, Command};
 use door::Frontend;
 
-/// All of them. Where the user asks for none, the first one serves that is at hand.
+/// All of them. Where the user asks for none, the first one that is available serves.
 pub const ALL: [&dyn Frontend; 2] = [&fuse::FuseLoop, &nbd::Nbd];
 
-/// The front-end of this name, as a plan or a record has it.
+/// Returns the front-end of this name, as a plan or a record has it.
 ///
 /// # Errors
 /// When there is none.
@@ -36,10 +37,10 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The one that the user asked for, with the value of its option; or the one that is at hand.
+    /// Returns the one that the user asked for, with the value of its option; or the one that is available.
     ///
     /// # Panics
-    /// Never: the last one is always at hand.
+    /// Never: the last one is always available.
     #[must_use]
     pub fn choice(&self) -> (&'static dyn Frontend, Option<&str>) {
         let chosen = |frontend: &&dyn Frontend| self.name.map_or_else(|| frontend.is_at_hand(), |name| frontend.name() == name);

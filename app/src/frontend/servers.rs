@@ -11,17 +11,17 @@ use crate::supervision::start::Start;
 use serde::de::DeserializeOwned;
 use std::process::Stdio;
 
-/// What the next server is given to say, the newest alone: it comes by its command line.
+/// The largest number of messages for the next server, which get to it by its command line; the newest are kept.
 const SAID_MAX: usize = 8;
 
-/// The servers of an attachment, one after the other: this very program, by a plan.
+/// The servers of an attachment, one after the other: this program, run by a plan.
 pub struct Servers<'a> {
     pub plan: Plan,
     pub session: &'a Session,
 }
 
 impl Servers<'_> {
-    /// The command that starts the next one; it is still to be lent what clients hold.
+    /// Returns the command that starts the next one; it still has to inherit what clients hold.
     pub fn next_server(&mut self) -> Start {
         if self.plan.is_replacement {
             self.plan.said.push(Said::now("the server that had the volume before has died"));
@@ -31,31 +31,31 @@ impl Servers<'_> {
         let mut command = launch::command(&["serve"], &self.plan);
         command.lend(&[self.session.descriptor()]);
         command.args(self.session.argument()).stdin(Stdio::null()).stdout(Stdio::null());
-        // Whoever comes after may find the volume still held by the last requests of this one.
+        // The next server may find the volume still locked by the last requests of this one.
         self.plan.is_replacement = true;
         command
     }
 
-    /// What the front-end's own code has written down in the plan.
+    /// Returns the details that the front-end's own code has stored in the plan.
     ///
     /// # Errors
-    /// When that was somebody else's code.
+    /// When other code stored them.
     pub fn details<T: DeserializeOwned>(&self) -> Result<T, Error> {
         self.plan.frontend.details().map_err(|failed| Error::Setting(failed.message))
     }
 
-    /// The exit code that the server of this number has left word of.
+    /// Returns the exit code that the server of this number has left.
     pub fn word(&self, server: u32) -> Option<i32> {
         let end = End::look(&Places::of(&self.plan.directory, &self.plan.id).end);
         end.filter(|end| end.process.pid == server).map(|end| end.exit as i32)
     }
 
-    /// What a dead supervisor has recorded.
+    /// Returns the record that a dead supervisor has left.
     pub fn recorded(&self) -> Option<Record> {
         look(&Places::of(&self.plan.directory, &self.plan.id).record)
     }
 
-    /// Records that it is attached, with this process to attend to it, and says so to whoever waits for it.
+    /// Records the attachment, with this process in charge of it, and reports it to the process that waits for it.
     pub fn attached(&self, location: String) {
         tracing::info!(location, "attached");
         let record = Record::of(&self.plan, Process::this(), location.clone());

@@ -1,6 +1,7 @@
-//! What is to be compressed of large requests, for a thread of its own: who receives, and who speaks to the device, goes on meanwhile.
+//! Compression of large requests' blocks, on a thread of its own: the threads that receive, and the one that serves the device, go on
+//! meanwhile.
 //!
-//! Blocks are taken in the order in which they were asked for, a few at a time, so that the first can be packed while others wait.
+//! The thread takes blocks in the order of the requests, a few at a time, so that the first can be packed while others wait.
 
 use onefold_engine::buffer::Slice;
 use onefold_engine::format::codec::compress;
@@ -9,9 +10,9 @@ use onefold_engine::interface::{Event, IoId};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Of so few blocks it pays to compress them where they are: another thread would take as long to wake.
+/// The number of blocks up to which they are compressed on the receiving thread: another thread would take as long to wake.
 pub const FEW_BLOCKS: usize = 8;
-/// Blocks taken at once.
+/// The number of blocks taken at once.
 const BATCH_BLOCKS: usize = 16;
 
 /// Blocks that wait to be compressed.
@@ -21,7 +22,7 @@ pub struct Codec {
     changed: Condvar,
 }
 
-/// The events that compressed blocks are.
+/// Returns the events of compressed blocks.
 pub fn compressed(blocks: impl IntoIterator<Item = (IoId, Slice)>) -> impl Iterator<Item = Event> {
     blocks.into_iter().map(|(io, block)| Event::Compressed { io, data: compress(block.block(0), SLOT_DATA_MAX) })
 }
@@ -33,7 +34,7 @@ struct State {
 }
 
 impl Codec {
-    /// Adds blocks, leaving `blocks` empty.
+    /// Adds blocks, and leaves `blocks` empty.
     pub fn add(&self, blocks: &mut Vec<(IoId, Slice)>) {
         let mut state = self.state();
         let was_empty = state.blocks.is_empty();
@@ -43,7 +44,7 @@ impl Codec {
         }
     }
 
-    /// The next few blocks, once there are some. None when it was stopped.
+    /// Returns the next few blocks, once there are some. None when it was stopped.
     pub fn take(&self) -> Option<Vec<(IoId, Slice)>> {
         let mut state = self.state();
         loop {
@@ -58,7 +59,7 @@ impl Codec {
         }
     }
 
-    /// Ends [`take`](Self::take), now and for ever.
+    /// Ends [`take`](Self::take), now and forever.
     pub fn stop(&self) {
         self.state().is_stopped = true;
         self.changed.notify_all();

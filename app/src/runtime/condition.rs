@@ -1,4 +1,4 @@
-//! What is told of a target while it is served.
+//! The reports about a target while it is served.
 
 use super::lived::Lived;
 use super::notices::opening;
@@ -9,43 +9,43 @@ use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::stats::Stats;
 use serde::{Deserialize, Serialize};
 
-/// How a target is.
+/// The condition of a target.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Condition {
     /// The process that serves.
     pub pid: u32,
-    /// `opening`, or that and how far it is, `serving`, `full` while writes find no room, or `read-only` after the device failed or by
-    /// wish.
+    /// `opening`, with its progress where that is known, `serving`, `full` while writes find no room, or `read-only` after the device
+    /// failed or on request.
     pub state: String,
-    /// Size as clients see it.
+    /// The size as clients see it.
     pub bytes: u64,
-    /// How I/O is done.
+    /// The method of I/O.
     pub io: String,
     /// The store is slowed to the pace of a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowed: Option<Slowed>,
-    /// Of a guarded volume.
+    /// The state of the guard, of a guarded volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<GuardUse>,
     pub memory: Vec<PartUse>,
-    /// Bytes that the pool of blocks has from the system.
+    /// The memory that the pool of blocks has from the system, in bytes.
     pub pool_bytes: u64,
-    /// What the volume had to say and is still true, and what its server has warned of, each with its date; newest last.
+    /// The volume's notices that are still true, and its server's warnings, each with its date; newest last.
     pub notices: Vec<String>,
-    /// Where the backing store is now.
+    /// The current place of the backing store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<StorePlace>,
 }
 
-/// How the guard block is kept.
+/// The state of the guard block.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GuardUse {
     pub interval_ms: u32,
-    /// Since the volume was attached.
+    /// The number of its writes since the volume was attached.
     pub writes: u64,
 }
 
-/// Memory of one part.
+/// The memory of one part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PartUse {
     pub part: String,
@@ -54,7 +54,7 @@ pub struct PartUse {
     pub limit_bytes: u64,
 }
 
-/// How a volume is, in a line.
+/// Describes the condition in a line.
 #[must_use]
 pub fn state(stats: &Stats) -> String {
     match &stats.opening {
@@ -66,7 +66,7 @@ pub fn state(stats: &Stats) -> String {
     }
 }
 
-/// The accountant's books.
+/// Returns the accountant's books.
 #[must_use]
 pub fn memory(accountant: &Accountant) -> Vec<PartUse> {
     let of = |part: Part| PartUse {
@@ -75,22 +75,22 @@ pub fn memory(accountant: &Accountant) -> Vec<PartUse> {
         peak_bytes: accountant.peak(part),
         limit_bytes: accountant.limit(part),
     };
-    // What a mode has no share for, it does not use, unless it empties what another left.
+    // A mode does not use a part that it has no share for, unless it empties what another mode left.
     let is_there = |part: &PartUse| part.limit_bytes + part.peak_bytes > 0;
     Part::ALL.into_iter().map(of).filter(is_there).collect()
 }
 
-/// What a target did since it was attached.
+/// The counts of a target since it was attached.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests of clients.
+    /// The requests of clients.
     pub client: Vec<Count>,
-    /// Commands to the device.
+    /// The commands to the device.
     pub device: Vec<Count>,
-    /// Since the volume was created.
+    /// The ledger since the volume was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Lived>,
-    /// What only a volume has.
+    /// The counts that only a volume has.
     #[serde(flatten)]
     pub volume: Option<VolumeCounts>,
 }

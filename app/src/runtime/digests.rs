@@ -1,4 +1,4 @@
-//! Fingerprints of what clients send, made on the threads that receive it.
+//! Fingerprints of clients' data, made on the threads that receive it.
 
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
@@ -20,8 +20,8 @@ impl Written<'_> {
     }
 }
 
-/// The digests of several writes, one for each frame of each: [`Digest::Partial`] where a write does not cover the block. All blocks are
-/// named together, which is cheaper than one by one.
+/// Returns the digests of several writes, one for each frame of each: [`Digest::Partial`] where a write does not cover the block. All
+/// blocks are fingerprinted together, which is cheaper than one by one.
 #[must_use]
 pub fn of_writes(fingerprinter: &Fingerprinter, writes: &[Written<'_>]) -> Vec<Vec<Digest>> {
     let whole: Vec<&[u8; BLOCK_SIZE]> =
@@ -32,7 +32,7 @@ pub fn of_writes(fingerprinter: &Fingerprinter, writes: &[Written<'_>]) -> Vec<V
     writes.iter().map(of).collect()
 }
 
-/// The digests of all frames.
+/// Returns the digests of all frames.
 #[must_use]
 pub fn of_all(fingerprinter: &Fingerprinter, buffer: &BufferMut) -> Vec<Digest> {
     let blocks: Vec<&[u8; BLOCK_SIZE]> = (0..buffer.blocks()).map(|i| buffer.block(i)).collect();

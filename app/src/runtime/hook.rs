@@ -1,15 +1,15 @@
-//! A command of the owner's that hears of warnings: it may mail, trim or make room.
+//! The owner's command for warnings: it may mail, trim or make room.
 //!
-//! 1. It runs beside the server, never in the way of a request, one at a time. Of warnings that come while it runs the latest alone is told
-//!    after it: a command that does not end hears of nothing more.
-//! 2. It hears of each notice once, not of each write.
+//! 1. It runs beside the server, never in the way of a request, one at a time. Of the warnings that come while it runs, it gets only the
+//!    latest: a command that does not end gets no more.
+//! 2. It gets each notice once, not for each write.
 
 use crate::supervision::start::Start;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// How grave it is.
+/// The severity of a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Info,
@@ -27,11 +27,11 @@ impl Level {
     }
 }
 
-/// What a command is told.
+/// The warning that a command gets.
 #[derive(Clone, Debug)]
 pub struct Warning {
     pub level: Level,
-    /// The state that the volume is in from here on, as `status` shows it.
+    /// The state that the volume is in from now on, as `status` shows it.
     pub state: &'static str,
     pub message: String,
 }
@@ -47,7 +47,7 @@ struct Next {
 pub struct Hook(Arc<Next>);
 
 impl Hook {
-    /// Runs `command`, by `sh -c`, at each warning of `volume` from now on.
+    /// Starts the thread that runs `command`, by `sh -c`, at each warning of `volume` from now on.
     ///
     /// # Panics
     /// When the system has no more threads.
@@ -75,7 +75,7 @@ impl Hook {
         hook
     }
 
-    /// Has the command told of it, in place of what it was not told yet.
+    /// Passes the warning to the command, instead of one that it has not got yet.
     pub fn warn(&self, warning: Warning) {
         *self.0.warning.lock().unwrap_or_else(PoisonError::into_inner) = Some(warning);
         self.0.came.notify_one();

@@ -1,23 +1,23 @@
-//! The lifetime ledger of a volume, as reports give it.
+//! The lifetime ledger of a volume, as reports show it.
 
 use super::volume_counts::{name, ratio};
 use onefold_engine::format::Lifetime;
 use onefold_engine::interface::Class;
 use serde::{Deserialize, Serialize};
 
-/// Everything since the volume was created, in units of 4 KiB. Each update of the superblock has all of it; what was counted after the last
-/// one of a server that was killed (in mode `log` they come with checkpoints, in mode `ordered` with recounts and the close) is missing.
+/// The counts since the volume was created, in units of 4 KiB. Each update of the superblock has all of them. Counts after the last update
+/// of a server that was killed are missing (in mode `log` updates come with checkpoints, in mode `ordered` with recounts and the close).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Lived {
     pub client_units: u64,
     pub device_units: u64,
-    /// Device ÷ client; nothing while nothing was written.
+    /// Device ÷ client; none while nothing was written.
     pub write_ratio: Option<f64>,
     pub device_flushes: u64,
     pub classes: Vec<LivedClass>,
 }
 
-/// Writes of one class.
+/// The writes of one class.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LivedClass {
     pub class: String,
@@ -27,7 +27,7 @@ pub struct LivedClass {
 }
 
 impl Lived {
-    /// Out of a superblock's, or an engine's.
+    /// Converts a superblock's ledger, or an engine's.
     #[must_use]
     pub fn of(lifetime: &Lifetime) -> Self {
         let client_units = lifetime.client_write_units;

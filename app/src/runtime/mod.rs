@@ -28,28 +28,29 @@ use condition::{Condition, Counts};
 use recording::tap::Tap;
 use std::sync::Arc;
 
-/// What a server serves, as its owner sees it: the other side of [`Target`](crate::target::Target).
+/// A served target, as its owner sees it: the other side of [`Target`](crate::target::Target).
 pub trait Served: Send + Sync {
-    /// What front-ends see of it.
+    /// Returns the front-ends' view of it.
     fn target(self: Arc<Self>) -> SharedTarget;
 
-    /// It is about to be detached: writes that wait for room in a full volume fail at once from here on, for the end waits for them.
+    /// Notes that it is about to be detached: writes that wait for room in a full volume fail at once from here on, since the end waits for
+    /// them.
     fn end_waiting(&self) {}
 
     /// Makes everything durable and ends all threads. The front-ends have stopped before.
     fn close(&self) -> Closing;
 
-    /// How it is now.
+    /// Returns its current condition.
     fn condition(&self) -> Condition;
 
-    /// What it did since it was attached.
+    /// Returns its counts since it was attached.
     fn counts(&self) -> Counts;
 
-    /// Where its requests can be recorded.
+    /// Returns the tap by which its requests can be recorded.
     fn tap(&self) -> &Arc<Tap>;
 }
 
-/// How a target ended.
+/// The result of closing a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
     /// Everything is durable, and a volume is marked clean.

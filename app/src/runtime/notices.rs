@@ -1,4 +1,4 @@
-//! What a volume has to say to its owner: logged, and kept for `status` for as long as it is true.
+//! The notices of a volume to its owner: logged, and kept for `status` for as long as they are true.
 
 use super::hook::{Hook, Level, Warning};
 use super::said::{KEPT_MAX, Said};
@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How a line begins that says how far an opening is.
+/// The beginning of a line that reports the progress of an opening.
 pub const OPENING: &str = "opening:";
 
-/// A notice, and what it is of: until when it is true.
+/// A notice, and its kind, which decides until when it is true.
 #[derive(Clone, Debug)]
 struct Kept {
     said: Said,
@@ -21,11 +21,11 @@ struct Kept {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum About {
-    /// Something that happened.
+    /// An event.
     Event,
-    /// How far an opening is: until the volume serves, and the newest alone.
+    /// The progress of an opening: true until the volume serves, and only the newest.
     Opening,
-    /// How full a thin volume is: while it is as full, and the newest alone.
+    /// The fill level of a thin volume: true while it is as full, and only the newest.
     Filling { percent: u64 },
 }
 
@@ -38,7 +38,7 @@ impl About {
         }
     }
 
-    /// Whether what was said of `before` is over when this is said.
+    /// Whether this notice ends the truth of `before`.
     fn ends(self, notice: &Notice, before: Self) -> bool {
         match before {
             Self::Event => false,
@@ -64,7 +64,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// `hook` hears of warnings as well.
+    /// Makes an empty list; `hook` gets warnings as well.
     #[must_use]
     pub fn new(hook: Option<Hook>) -> Self {
         Self { hook, ..Self::default() }
@@ -94,14 +94,14 @@ impl Notices {
         kept.push_back(Kept { said: Said::now(text), about });
     }
 
-    /// What is kept and still true, and what this process has warned of, in lines; newest last. `used_percent`: of the data blocks, where
-    /// it is known.
+    /// Returns the lines of kept notices that are still true, and of this process's warnings; newest last. `used_percent`: of the data
+    /// blocks, where it is known.
     #[must_use]
     pub fn all(&self, used_percent: Option<u64>) -> Vec<String> {
         lines(self.kept().iter().filter(|kept| kept.about.is_true(used_percent)).map(|kept| kept.said.clone()).collect())
     }
 
-    /// Blocks that recounts gave back.
+    /// Returns the number of blocks that recounts gave back.
     #[must_use]
     pub fn recounted_blocks(&self) -> u64 {
         self.recounted_blocks.load(Ordering::Relaxed)
@@ -112,7 +112,7 @@ impl Notices {
     }
 }
 
-/// Notices, and what this process has warned of, in lines; newest last.
+/// Returns notices and this process's warnings, in lines; newest last.
 #[must_use]
 pub fn lines(mut notices: Vec<Said>) -> Vec<String> {
     notices.extend(warnings::all());
@@ -120,22 +120,22 @@ pub fn lines(mut notices: Vec<Said>) -> Vec<String> {
     notices.iter().map(Said::line).collect()
 }
 
-/// The index is filled, as far as that goes.
+/// Describes the end of an index rebuild, or of a part of it.
 fn index_refilled(entries: u64, named: u64, unnamed: u64, goes_on: bool) -> String {
-    let mut said = format!("the index is filled again: {entries} entries");
+    let mut text = format!("the index is filled again: {entries} entries");
     if named > 0 {
-        said += &format!("; {named} blocks that a crash had left without a fingerprint have it again");
+        text += &format!("; {named} blocks that a crash had left without a fingerprint have it again");
     }
     if unnamed > 0 {
-        said += &format!("; {unnamed} have none yet: their content is found as a duplicate when they have been read");
+        text += &format!("; {unnamed} have none yet: their content is found as a duplicate when they have been read");
     }
     if goes_on {
-        said += "; what the crash left without a fingerprint is looked for when the recount has ended";
+        text += "; what the crash left without a fingerprint is looked for when the recount has ended";
     }
-    said
+    text
 }
 
-/// How far an opening is, in a line.
+/// Describes the progress of an opening, in a line.
 #[must_use]
 pub fn opening(progress: &Progress) -> String {
     let Progress { units, units_most, records, records_on_pages } = progress;
@@ -160,7 +160,7 @@ fn level(notice: &Notice) -> Level {
     }
 }
 
-/// The state that a notice begins.
+/// Returns the state that begins with a notice.
 fn state(notice: &Notice) -> &'static str {
     match notice {
         Notice::WentReadOnly { .. } | Notice::CountersUsedUp | Notice::Ousted | Notice::OtherServer { .. } => "read-only",

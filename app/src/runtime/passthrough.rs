@@ -1,8 +1,8 @@
-//! The backing store as it is, behind the same front-ends, buffers and back-ends as a volume: the baseline for every ratio.
+//! The bare backing store, behind the same front-ends, buffers and back-ends as a volume: the baseline for every ratio.
 //!
 //! 1. A request is answered when its I/O is over; one with FUA when a flush after it is over, too.
 //! 2. Memory comes from the same pool under the same budget as a volume's.
-//! 3. A request is told to the tap before the device can see it, so before anybody can know that it was answered.
+//! 3. A request is reported to the tap before the device can see it, so before any client can know that it was answered.
 
 use super::condition::{Condition, Counts, memory};
 use super::notices;
@@ -74,7 +74,7 @@ impl Passthrough {
         self.device.submit(&mut vec![Command { token, work }]);
     }
 
-    /// A buffer for what is read; hands `commands` over first where it has to wait for one.
+    /// Returns a buffer for a read; submits `commands` first where it has to wait for one.
     fn read_buffer(&self, blocks: usize, commands: &mut Vec<Command>) -> Result<BufferMut, Failure> {
         if !self.pool.try_charge_request(blocks) {
             self.device.submit(commands);
@@ -176,7 +176,7 @@ impl Target for Passthrough {
                 (request.done)(reply);
                 continue;
             }
-            // What a write brings is never changed again (R6): the recorder may look at it when it likes.
+            // A write's data never changes again (R6): the recorder may read it at any time.
             let written = request.buffer.take().filter(|_| request.op == Op::Write).map(BufferMut::freeze);
             if self.tap.is_on() {
                 self.tap.tell(&Asked::of(&request), |_| written.clone().map_or(Content::None, Content::Bytes));

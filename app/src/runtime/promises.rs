@@ -1,10 +1,11 @@
-//! Keeping the promises of a volume whose clients outlive its server: the engine says what is promised, the [ring](super::ring) holds it.
+//! Keeping acknowledged writes of a volume whose clients outlive its server: the engine reports them, the [journal](super::ring) holds
+//! them.
 //!
-//! 1. A ring belongs to one incarnation of the volume and is named after it. What the last server left open is copied into the new ring
-//!    before the engine's first step; so whichever incarnation the superblock shows after a kill, the ring of that name holds everything.
-//! 2. Copied promises stay until the engine has said that they are durable; the others until their epoch is.
-//! 3. A content gives its place in the ring back when a later promise for its LBN stands, or its epoch is durable.
-//! 4. A ring that could not take a promise is taken away: then the next server knows that it does not know.
+//! 1. A journal belongs to one incarnation of the volume and is named after it. The open records of the last server are copied into the new
+//!    journal before the engine's first step. So the journal of whichever incarnation the superblock shows after a kill holds everything.
+//! 2. Copied records stay until the engine reports that they are durable; the others until their epoch is.
+//! 3. A content frees its place in the journal when a later record for its LBN is there, or its epoch is durable.
+//! 4. A journal that could not take a record is removed: then the next server knows that records are missing.
 
 use super::ring::{LINK_BYTES, Place, Record, Replay, ReplayError, Ring, Seq};
 use onefold_engine::buffer::BufferMut;
@@ -15,10 +16,10 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// No epoch's end makes a copied promise good.
+/// The epoch of copied records, which no epoch's end makes durable.
 const COPIED: Epoch = Epoch(u64::MAX);
 
-/// The ring of a server, and what stands in it.
+/// The journal of a server, and its contents.
 #[derive(Debug)]
 pub struct Promises {
     ring: Option<Ring>,
@@ -26,39 +27,39 @@ pub struct Promises {
     old: Option<PathBuf>,
     copied_upto: Option<Seq>,
     standing: VecDeque<(Seq, Epoch)>,
-    /// Where the contents lie that count, and what makes each durable.
+    /// The places of the valid contents, and the epoch that makes each durable.
     contents: HashMap<Lbn, (Place, Epoch)>,
 }
 
-/// What the ring of a server has room for.
+/// The capacity of a server's journal.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Records.
+    /// The number of records.
     pub records: u64,
-    /// Contents of blocks that some of these have.
+    /// The number of records that have the content of a block.
     pub contents: u64,
 }
 
 impl Room {
-    /// Bytes of a ring's records that holds them, and what is left of the last one; and contents.
+    /// Returns the bytes of records, and the number of contents, of a journal that has room for these and the last one's rest.
     fn with(self, left: &[Promised]) -> (u64, u32) {
-        // What was promised for an epoch goes when all before it has gone, and the last record of a lap may find no room in it.
+        // Records of an epoch are freed after all earlier ones, and the last record of a lap may find no room in it.
         let records = (self.records + count(left.len())) * 2 * LINK_BYTES;
         let contents = left.iter().filter(|what| matches!(what, Promised::Content { .. })).count();
         (records, u32::try_from(self.contents + count(contents)).unwrap_or(u32::MAX))
     }
 }
 
-/// What the last server left.
+/// The open records of the last server.
 #[derive(Debug, Default)]
 pub struct Left {
     pub legacy: Legacy,
-    /// Some of what it had acknowledged is not known any more.
+    /// Some of its acknowledged writes are not known any more.
     pub lost: bool,
 }
 
 impl Left {
-    /// What a ring holds that no epoch is known to have made good.
+    /// Returns the records of a journal that no known epoch has made durable.
     #[must_use]
     pub fn of(replay: &Replay) -> Self {
         let legacy = Legacy { promises: Vec::new(), traces: replay.traces() };
@@ -74,11 +75,11 @@ impl Left {
 }
 
 impl Promises {
-    /// Makes the ring for the incarnation that is about to begin, with `room`. `resumed`: the device that clients hold has
-    /// outlived a server, so a missing ring means that acknowledgements are lost.
+    /// Makes the journal for the incarnation that is about to begin, with `room`. `resumed`: the device that clients hold has outlived a
+    /// server, so a missing journal means that acknowledged writes are lost.
     ///
     /// # Errors
-    /// When the ring cannot be made.
+    /// When the journal cannot be made.
     pub fn open(base: &Path, superblock: &Superblock, room: Room, resumed: bool) -> io::Result<(Self, Left)> {
         let old = named(base, superblock.incarnation);
         let mut left = Left::default();
@@ -100,13 +101,13 @@ impl Promises {
             promises.copied_upto = promises.append(COPIED, promise);
         }
         if let Some(ring) = &mut promises.ring {
-            // The store is known by them until an epoch of this server is durable.
+            // The traces identify the store until an epoch of this server is durable.
             ring.kept(Epoch(0), left.legacy.traces, None);
         }
         Ok((promises, left))
     }
 
-    /// Takes promises in, in order.
+    /// Adds records, in order.
     pub fn remember(&mut self, promises: &[Promise]) {
         for promise in promises {
             if let Some(seq) = self.append(promise.epoch, &promise.what) {
@@ -123,7 +124,7 @@ impl Promises {
             Promised::Unmap { first, end } => (None, Record::Unmap { first, blocks: Blocks(end - first) }),
         };
         let Ok((seq, place)) = self.ring.as_mut()?.append(epoch, &record) else {
-            tracing::error!("the acknowledgement ring is full: from here on, a kill of this server loses what no flush has covered");
+            tracing::error!("the acknowledgement journal is full: from here on, a kill of this server loses what no flush has covered");
             self.remove();
             return None;
         };
@@ -138,34 +139,34 @@ impl Promises {
         Some(seq)
     }
 
-    /// Contents that count no more.
+    /// Frees the places of contents that are no longer valid.
     fn release(&mut self, places: impl IntoIterator<Item = Place>) {
         if let Some(ring) = &mut self.ring {
             places.into_iter().for_each(|place| ring.release(place));
         }
     }
 
-    /// Contents whose epoch is durable: so the ring says already.
+    /// Frees the places of contents whose epoch is durable, as the journal has noted already.
     fn release_of(&mut self, is_durable: impl Fn(Epoch) -> bool) {
         let (gone, left) = std::mem::take(&mut self.contents).into_iter().partition::<HashMap<_, _>, _>(|(_, (_, of))| is_durable(*of));
         self.contents = left;
         self.release(gone.into_values().map(|(place, _)| place));
     }
 
-    /// Every epoch up to this one is durable, and has left these traces on the medium.
+    /// Notes that every epoch up to this one is durable, and has left these traces on the medium.
     pub fn forget(&mut self, epoch: Epoch, traces: Traces) {
         let mut upto = None;
         while self.standing.front().is_some_and(|&(_, of)| of <= epoch) {
             upto = self.standing.pop_front().map(|(seq, _)| seq);
         }
         if let Some(ring) = &mut self.ring {
-            // Copied promises stand before all others.
+            // Copied records come before all others.
             ring.kept(epoch, traces, upto.filter(|_| self.copied_upto.is_none()));
         }
         self.release_of(|of| of <= epoch);
     }
 
-    /// What the last server had promised is durable.
+    /// Notes that the last server's records are durable.
     pub fn recalled(&mut self) {
         if let (Some(ring), Some(upto)) = (&mut self.ring, self.copied_upto.take()) {
             ring.committed(upto);
@@ -176,7 +177,7 @@ impl Promises {
         }
     }
 
-    /// Everything is durable and the volume closed: nothing is promised any more.
+    /// Removes the journal: everything is durable and the volume closed.
     pub fn remove(&mut self) {
         self.ring = None;
         remove(&self.path);
@@ -186,7 +187,7 @@ impl Promises {
     }
 }
 
-/// What a record says to an engine; none where that is nothing that a server promises.
+/// Converts a record for an engine; none where no server writes such a record.
 fn promised(record: Record<'_>) -> Option<Promised> {
     Some(match record {
         Record::Link { lbn, pbn, slot, proof } => Promised::Link { lbn, pbn, slot, proof },
@@ -233,8 +234,8 @@ mod tests {
         assert!(promised(Record::Link { lbn: first, pbn: Pbn(1), slot: 255, proof }).is_some(), "the engine knows its slots");
     }
 
-    /// Two servers are killed, one behind the other, and the second has made nothing durable: the third knows the store by what the first
-    /// left.
+    /// Two servers are killed, one after the other, and the second has made nothing durable: the third identifies the store by the traces
+    /// of the first.
     #[test]
     fn a_ring_takes_over_what_its_store_is_known_by() {
         use onefold_engine::fingerprint::Algorithm;
@@ -261,7 +262,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// As the fuzz target has it, by a seed.
+    /// The property of the fuzz target, checked for seeds.
     #[test]
     fn no_ring_of_hostile_numbers_makes_its_reader_panic() {
         use crate::runtime::ring::exercise::{Forged, Said, forge};

@@ -4,7 +4,7 @@ use onefold_engine::interface::Op;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Operations of one kind.
+/// The operations of one kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Count {
     pub what: String,
@@ -20,14 +20,14 @@ const OPS: [(Op, &str); 5] =
 pub struct Tally([(AtomicU64, AtomicU64); OPS.len()]);
 
 impl Tally {
-    /// One more.
+    /// Counts one more.
     pub fn count(&self, op: Op, bytes: u64) {
         let (operations, total) = &self.0[op as usize];
         operations.fetch_add(1, Ordering::Relaxed);
         total.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// All of them.
+    /// Returns all counts.
     #[must_use]
     pub fn counts(&self) -> Vec<Count> {
         OPS.iter()

@@ -14,7 +14,7 @@ pub struct Timer {
 #[derive(Default)]
 struct State {
     alarm: Option<Time>,
-    /// Until when the timer's thread sleeps.
+    /// The time until which the timer's thread sleeps.
     sleeps_until: Option<Time>,
     is_stopped: bool,
 }
@@ -26,29 +26,29 @@ impl Default for Timer {
 }
 
 impl Timer {
-    /// The time.
+    /// Returns the time.
     #[must_use]
     pub fn now(&self) -> Time {
         Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Sets the alarm, in place of the one before.
+    /// Sets the alarm, instead of the one before.
     pub fn set(&self, at: Time) {
         let mut state = self.state();
         state.alarm = Some(at);
-        // A later alarm can wait until the thread wakes of its own accord and looks again.
+        // A later alarm can wait until the thread wakes by itself and looks again.
         if state.sleeps_until.is_none_or(|until| at < until) {
             self.changed.notify_one();
         }
     }
 
-    /// Ends [`wait`](Self::wait), now and for ever.
+    /// Ends [`wait`](Self::wait), now and forever.
     pub fn stop(&self) {
         self.state().is_stopped = true;
         self.changed.notify_one();
     }
 
-    /// Sleeps until the alarm, and takes it away. False when the timer was stopped.
+    /// Sleeps until the alarm, and removes it. False when the timer was stopped.
     #[must_use]
     pub fn wait(&self) -> bool {
         let mut state = self.state();

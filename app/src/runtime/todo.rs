@@ -1,13 +1,13 @@
-//! What a step of the engine leaves to do.
+//! The work that a step of the engine leaves.
 
 use crate::device::Command;
 use onefold_engine::buffer::Slice;
 use onefold_engine::interface::{IoId, Reply};
 
-/// What is called with the answer of a request.
+/// The function that is called with the answer of a request.
 pub type Done = Box<dyn FnOnce(Reply) + Send>;
 
-/// What is to be done once the lock is released.
+/// The work that is done once the lock is released.
 #[derive(Default)]
 pub struct Todo {
     pub commands: Vec<Command>,

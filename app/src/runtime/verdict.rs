@@ -1,10 +1,10 @@
-//! What every target says to a request before it looks any closer.
+//! The answers that every target gives to a request before it examines it any closer.
 
 use crate::target::{Incoming, TargetInfo};
 use onefold_engine::interface::{Failure, Op, Reply};
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES, count};
 
-/// The answer to a request that there is nothing to do for: a wrong one, or an empty one.
+/// Returns the answer to a request that needs no work: an invalid one, or an empty one.
 #[must_use]
 pub fn verdict(info: &TargetInfo, request: &Incoming) -> Option<Reply> {
     let Incoming { op, offset, length, .. } = *request;

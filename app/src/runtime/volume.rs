@@ -1,12 +1,12 @@
 //! A volume that is served: the engine behind a lock, fed with events, its actions carried out.
 //!
-//! 1. The engine is touched only under the lock; nothing under the lock waits. Digests are made before it is taken, I/O is submitted and
+//! 1. The engine is used only under the lock; nothing under the lock waits. Digests are made before the lock is taken; I/O is submitted and
 //!    clients are answered after it is released.
-//! 2. Whoever brings events, a front-end's thread with a batch of requests or a device's with a batch of completions, feeds them all under
-//!    one hold of the lock and carries out what comes of them. Large writes are left to the device's thread, which takes them before
-//!    anything that arrived later; what is to be compressed of them, to a thread of its own.
+//! 2. A thread that brings events, a front-end's with a batch of requests or a device's with a batch of completions, feeds them all under
+//!    one hold of the lock and carries out the actions. Large writes are left to the device's thread, which takes them before anything that
+//!    arrived later; their blocks to compress, to a thread of their own.
 //! 3. Each request is answered once, by the `done` that came with it.
-//! 4. A panic of the engine ends the process: what it holds in memory is not to be trusted any more.
+//! 4. A panic of the engine ends the process: its state in memory cannot be trusted any more.
 
 use super::codec::{Codec, FEW_BLOCKS, compressed};
 use super::condition::{Condition, Counts, memory, state};
@@ -38,8 +38,8 @@ use slab::Slab;
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A batch with a write of so many bytes is left to the device's thread: whoever received it goes on receiving. Less is over before that
-/// thread begins.
+/// The size from which a batch of writes is left to the device's thread, so that the receiving thread goes on receiving. A smaller batch is
+/// done before that thread begins.
 const LEFT_BYTES_MIN: u64 = 64 << 10;
 
 /// A volume as a target.
@@ -50,38 +50,38 @@ pub struct Volume {
     fingerprinter: Fingerprinter,
     info: TargetInfo,
     timer: Timer,
-    /// Where anything is to be compressed.
+    /// The codec, where anything is to be compressed.
     codec: Option<Codec>,
-    /// Requests that are left to the device's thread, in the order of arrival.
+    /// The requests that are left to the device's thread, in the order of arrival.
     left: Mutex<Vec<(Request, Done)>>,
     core: Mutex<Core>,
     closed: Condvar,
     client: Tally,
     notices: Notices,
     tap: Arc<Tap>,
-    /// Asks for requests that were sent back.
+    /// The function that asks for requests that were sent back.
     ask_again: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// What the lock guards.
+/// The state that the lock guards.
 struct Core {
     engine: Engine,
     requests: Slab<Done>,
     actions: Vec<Action>,
-    /// Where its acknowledgements outlive this process.
+    /// The journal, where its acknowledgements outlive this process.
     promises: Option<Promises>,
-    /// Whether the engine has closed, and cleanly.
+    /// Whether the engine has closed, and whether cleanly.
     closed: Option<bool>,
 }
 
 thread_local! {
-    /// Vectors that each thread uses again and again.
+    /// The vectors that each thread uses again and again.
     static SPARE: RefCell<(Vec<Event>, Todo)> = RefCell::default();
 }
 
 impl Volume {
-    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once. `promises`: where clients outlive
-    /// their server, with what the last one left. `notices` are told of what its owner should hear of.
+    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once. `promises`: the journal where
+    /// clients outlive their server, with the open records of the last one. `notices` receives what its owner should know.
     ///
     /// # Panics
     /// When the system has no more threads.
@@ -103,7 +103,7 @@ impl Volume {
         let timer = Timer::default();
         let fingerprinter = superblock.fingerprinter();
         let tap = Arc::new(Tap::new(pool.clone(), info.bytes, Some(fingerprinter.clone())));
-        // What the engine takes for reads counts among the requests, too, so that they bound the writes beside them.
+        // The engine's memory for reads counts among the requests, too, so that they bound the writes beside them.
         let engine_home: Arc<dyn Home> = pool.share_and_charge(Part::Requests);
         let compresses = settings.commit_mode == CommitMode::Log && settings.compression != Compression::Off;
         let mut engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
@@ -157,7 +157,7 @@ impl Volume {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Feeds events, and then requests, to the engine and carries out what comes of them.
+    /// Feeds events, and then requests, to the engine and carries out its actions.
     pub(crate) fn feed(&self, events: &mut Vec<Event>, requests: Vec<(Request, Done)>) {
         let mut todo = SPARE.with_borrow_mut(|spare| std::mem::take(&mut spare.1));
         self.step(events, requests, &mut todo);
@@ -182,7 +182,7 @@ impl Volume {
         SPARE.with_borrow_mut(|spare| spare.1 = todo);
     }
 
-    /// The part under the lock.
+    /// Does the part under the lock.
     fn step(&self, events: &mut Vec<Event>, requests: Vec<(Request, Done)>, todo: &mut Todo) {
         let _guard = AbortOnPanic;
         let mut guard = self.core();
@@ -194,7 +194,7 @@ impl Volume {
         let left = std::mem::take(&mut *self.left());
         for (mut request, done) in left.into_iter().chain(requests) {
             if self.tap.is_on() {
-                // Here is the order of admission.
+                // This is the order of admission.
                 self.tap.tell(&Asked::by(&request), |wants| content_of(&request, wants));
             }
             request.id = RequestId(count(core.requests.insert(done)));
@@ -242,7 +242,7 @@ impl Volume {
         }
     }
 
-    /// The event that a completed command is, with the digests that were asked for.
+    /// Converts a completed command to an event, with the digests that the engine asked for.
     fn event_of(&self, completed: Completed) -> Event {
         let Completed { token, work, result } = completed;
         let (io, wants_digests) = (IoId(token >> 1), token & 1 == 1);
@@ -261,7 +261,7 @@ impl Volume {
         }
     }
 
-    /// Requests as the engine takes them, with the digests of what they bring; it numbers them when it gets them.
+    /// Converts requests for the engine, with the digests of their data; it numbers them when it gets them.
     fn requests_of(&self, batch: Vec<Incoming>) -> Vec<(Request, Done)> {
         let writes: Vec<Written<'_>> = batch
             .iter()
@@ -279,7 +279,7 @@ impl Volume {
     }
 }
 
-/// The engine's number and whether digests are to come along.
+/// Joins the engine's number and whether digests are wanted.
 fn token(io: IoId, digest: bool) -> u64 {
     (io.0 << 1) | u64::from(digest)
 }
@@ -309,7 +309,7 @@ impl Target for Volume {
             match verdict(&self.info, &incoming) {
                 Some(reply) => (incoming.done)(reply),
                 None => {
-                    // Only a write brings anything.
+                    // Only a write brings data.
                     incoming.buffer = incoming.buffer.filter(|_| incoming.op == Op::Write);
                     admitted.push(incoming);
                 }

@@ -1,4 +1,4 @@
-//! What a volume counted since it was attached, as reports give it.
+//! The counts of a volume since it was attached, as reports show them.
 
 use super::tally::Count;
 use onefold_engine::interface::Class;
@@ -6,7 +6,7 @@ use onefold_engine::stats::{Ledger, Progress, Stats};
 use onefold_engine::units::BLOCK_BYTES;
 use serde::{Deserialize, Serialize};
 
-/// Counts of a volume.
+/// The counts of a volume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VolumeCounts {
     pub ledger: Efficiency,
@@ -14,21 +14,21 @@ pub struct VolumeCounts {
     pub packing: Packing,
     pub dedup: Dedup,
     pub commits: Commits,
-    /// What the volume does for its own consistency at this moment.
+    /// The work that the volume does for its own consistency at this moment.
     pub phase: String,
-    /// Of an opening that reads a log: how far it is.
+    /// The progress of an opening that reads a log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opening: Option<Opening>,
 }
 
-/// How far the reading of a log is.
+/// The progress of the reading of a log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Opening {
     pub units: u64,
-    /// At the most, as far as is known.
+    /// The largest number of units, as far as is known.
     pub units_most: u64,
     pub records: u64,
-    /// Of those: on pages already, for want of memory.
+    /// The number of those records that are on pages already, for want of memory.
     pub records_on_pages: u64,
 }
 
@@ -37,24 +37,25 @@ pub struct Opening {
 pub struct Efficiency {
     pub client_units: u64,
     pub device_units: u64,
-    /// Each distinct block once, no metadata.
+    /// Each distinct block once, without metadata.
     pub ideal_units: u64,
     pub device_flushes: u64,
-    /// Writes that stood in place of a write and a flush.
+    /// The number of writes that replaced a write and a flush.
     pub device_fua_writes: u64,
     pub client_flushes: u64,
 }
 
 #[allow(clippy::cast_precision_loss)] // two digits are shown
 impl Efficiency {
-    /// What was saved ÷ what duplicates could save: below 0 where metadata cost more than they brought; nothing while there were none.
+    /// Returns saved writes ÷ writes that duplicates could save: below 0 where metadata cost more than they saved; none while there were
+    /// none.
     #[must_use]
     pub fn efficiency(&self) -> Option<f64> {
         let saved = |units: u64| (self.client_units as f64) - (units as f64);
         (self.client_units > self.ideal_units).then(|| saved(self.device_units) / saved(self.ideal_units))
     }
 
-    /// Device ÷ client; nothing while nothing was written.
+    /// Returns device ÷ client; none while nothing was written.
     #[must_use]
     pub fn amplification(&self) -> Option<f64> {
         ratio(self.device_units, self.client_units)
@@ -66,19 +67,19 @@ pub(super) fn ratio(a: u64, b: u64) -> Option<f64> {
     (b > 0).then(|| a as f64 / b as f64)
 }
 
-/// Clients' content, and what it takes.
+/// Clients' content, and its space.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Saved {
-    /// Blocks that clients wrote and can read, each address once, zeros aside.
+    /// The blocks that clients wrote and can read, each address once, without zeros.
     pub logical_bytes: u64,
-    /// Blocks that hold them, with the units of the log that only record.
+    /// The blocks that hold them, with the units of the log that only record.
     pub physical_bytes: u64,
-    /// Of the logical bytes; nothing where there are none, below 0 where they take more than they are.
+    /// The saved part of the logical bytes; none where there are none, below 0 where they take more than their size.
     pub percent: Option<f64>,
 }
 
 impl Saved {
-    /// Of so many blocks.
+    /// Returns the savings for these numbers of blocks.
     #[must_use]
     pub fn of(logical_blocks: u64, physical_blocks: u64) -> Self {
         let percent = ratio(physical_blocks, logical_blocks).map(|share| 100.0 * (1.0 - share));
@@ -86,40 +87,40 @@ impl Saved {
     }
 }
 
-/// Blocks that new content may take: those that are free or kept for their fingerprint alone, but the reserve.
+/// Returns the number of blocks for new content: those that are free or kept for their fingerprint alone, less the reserve.
 #[must_use]
 pub const fn available_blocks(idle_blocks: u64, reserve_blocks: u64) -> u64 {
     idle_blocks.saturating_sub(reserve_blocks)
 }
 
-/// Where the data blocks are.
+/// The use of the data blocks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Space {
     pub data_blocks: u64,
     pub logical_blocks: u64,
     pub reserve_blocks: u64,
-    /// With one link from the map.
+    /// Blocks with one link from the map.
     pub unique_blocks: u64,
-    /// With several.
+    /// Blocks with several links.
     pub shared_blocks: u64,
-    /// Kept for their fingerprint alone.
+    /// Blocks that are kept for their fingerprint alone.
     pub kept_blocks: u64,
     pub free_blocks: u64,
-    /// Blocks of clients' content, each LBN once, zeros aside; nothing where it is not known.
+    /// Blocks of clients' content, each LBN once, without zeros; none where it is not known.
     pub mapped_blocks: Option<u64>,
-    /// What clients have overwritten or discarded, durably, and is still counted in these: of the mapped ones, and of the unique and shared
-    /// ones that nothing else holds. A later commit takes it out.
+    /// Blocks that clients have overwritten or discarded, durably, and that are still counted in these: of the mapped ones, and of the
+    /// unique and shared ones that nothing else holds. A later commit subtracts them.
     pub unmapped_blocks: u64,
     pub freed_blocks: u64,
-    /// Units without slots that the log keeps, and blocks that it keeps for coming units; nothing where there is no log.
+    /// Units without slots that the log keeps, and blocks that it keeps for coming units; none where there is no log.
     pub log_unit_blocks: Option<u64>,
     pub log_place_blocks: Option<u64>,
-    /// Units that an opening after a crash would read: those of the walk, and condensed ones; nothing where there is no log.
+    /// Units that an opening after a crash would read: those of the log scan, and compacted ones; none where there is no log.
     pub log_walk_units: Option<u64>,
     pub log_condensed_units: Option<u64>,
-    /// Blocks with slots, carriers and packs, counted among unique, shared and kept ones; nothing where it is not known.
+    /// Blocks with slots, carriers and packs, counted among unique, shared and kept ones; none where it is not known.
     pub carrier_blocks: Option<u64>,
-    /// Blocks that clients' content would take if none of it lay in slots, at least and at most; nothing where it is not known.
+    /// Blocks that clients' content would take if no slot held any of it, at least and at most; none where it is not known.
     pub unpacked_blocks: Option<(u64, u64)>,
     /// False while the blocks are still being counted: then the four above are lower bounds.
     pub is_complete: bool,
@@ -131,22 +132,22 @@ pub struct Space {
     pub discarded_bytes: u64,
 }
 
-/// Units that the log's epochs were written in since the volume was attached.
+/// The units in which the log's epochs were written since the volume was attached.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Packing {
     pub plain_units: u64,
-    /// With slots.
+    /// Units with slots.
     pub carrier_units: u64,
-    /// Slots only, of large epochs.
+    /// Units with slots only, of large epochs.
     pub packs: u64,
-    /// Blocks in slots, and the bytes that they came to.
+    /// Blocks in slots, and their compressed bytes.
     pub packed_blocks: u64,
     pub packed_bytes: u64,
-    /// Bytes of all these units that hold nothing.
+    /// The unused bytes of all these units.
     pub padding_bytes: u64,
 }
 
-/// What became of the blocks that clients wrote.
+/// The results of the blocks that clients wrote.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Dedup {
     pub duplicates: u64,
@@ -169,7 +170,7 @@ pub struct Commits {
 }
 
 impl VolumeCounts {
-    /// What clients' content takes, where all blocks are counted.
+    /// Returns the space of clients' content, where all blocks are counted.
     #[must_use]
     pub fn saved(&self) -> Option<Saved> {
         let space = &self.space;
@@ -178,14 +179,14 @@ impl VolumeCounts {
         space.mapped_blocks.filter(|_| space.is_complete).map(|mapped| Saved::of(mapped.saturating_sub(space.unmapped_blocks), used))
     }
 
-    /// What new content may still take, as far as is counted.
+    /// Returns the space left for new content, as far as is counted.
     #[must_use]
     pub fn available_bytes(&self) -> u64 {
         let space = &self.space;
         available_blocks(space.free_blocks + space.kept_blocks + space.freed_blocks, space.reserve_blocks) * BLOCK_BYTES
     }
 
-    /// Out of the engine's.
+    /// Converts the engine's counts.
     #[must_use]
     pub fn of(stats: &Stats, recounted_blocks: u64) -> Self {
         let ledger = &stats.ledger;
@@ -252,7 +253,7 @@ impl VolumeCounts {
     }
 }
 
-/// Commands to the device, by class.
+/// Returns the commands to the device, by class.
 #[must_use]
 pub fn device(ledger: &Ledger) -> Vec<Count> {
     let lines = |counts: &[onefold_engine::stats::Count], verb: &str| -> Vec<Count> {
@@ -270,14 +271,14 @@ pub fn device(ledger: &Ledger) -> Vec<Count> {
     counts
 }
 
-/// How full a volume is, where that has been counted.
+/// Returns the fill level of a volume, where that has been counted.
 #[must_use]
 pub fn used_percent(stats: &Stats) -> Option<u64> {
     let used = stats.data_blocks.saturating_sub(stats.free_blocks + stats.kept_blocks + stats.gone.blocks);
     stats.free_complete.then(|| used * 100 / stats.data_blocks.max(1))
 }
 
-/// The class in reports.
+/// Returns the class in reports.
 #[must_use]
 pub const fn name(class: Class) -> &'static str {
     match class {

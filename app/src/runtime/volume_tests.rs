@@ -1,4 +1,4 @@
-//! The real engine in its runtime, over a device of memory: threads, batches, memory pressure, failures.
+//! Tests of the real engine in its runtime, over a device in memory: threads, batches, memory pressure, failures.
 
 use super::notices::Notices;
 use super::volume::Volume;

@@ -1,7 +1,7 @@
-//! What this process has warned of in its log: the same stands among the notices of `status`, for owners who read no logs.
+//! The warnings of this process's log: they are also among the notices of `status`, for owners who read no logs.
 //!
-//! 1. Every warning and error of a server's log is kept, but those that stand among its volume's [`notices`](super::notices) anyway.
-//! 2. What is said again counts again, and takes no other place.
+//! 1. Every warning and error of a server's log is kept, except those that are among its volume's [`notices`](super::notices) anyway.
+//! 2. A repeated warning is counted again, and takes no other place.
 
 use super::said::{KEPT_MAX, Said};
 use std::fmt::{Debug, Write};
@@ -10,7 +10,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-/// One log for each process, and so one list.
+/// The list; one for each process, as there is one log.
 static KEPT: Mutex<Vec<Warned>> = Mutex::new(Vec::new());
 
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl<S: Subscriber> Layer<S> for Keep {
     }
 }
 
-/// The words of an event, as its line in the log has them.
+/// The words of an event, as in its line of the log.
 #[derive(Default)]
 struct Words {
     message: String,
@@ -63,7 +63,7 @@ fn kept() -> MutexGuard<'static, Vec<Warned>> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps what another process of this volume has warned of, or this one.
+/// Keeps a warning of this process, or of another one of this volume.
 pub fn keep(said: Said) {
     let mut kept = kept();
     let times = match kept.iter().position(|warned| warned.said.text == said.text) {
@@ -76,7 +76,7 @@ pub fn keep(said: Said) {
     kept.push(Warned { said, times });
 }
 
-/// All that is kept, with how often it was said.
+/// Returns all kept warnings, with the numbers of their repetitions.
 #[must_use]
 pub fn all() -> Vec<Said> {
     let once = |Warned { said, times }: &Warned| match times {
@@ -100,8 +100,8 @@ mod tests {
                 tracing::warn!(path = %"/a file", "no direct I/O in this test");
             }
         });
-        let said: Vec<String> = all().into_iter().map(|said| said.text).filter(|text| text.contains("in this test")).collect();
-        assert_eq!(said, ["no direct I/O in this test (path /a file) (3 times)"]);
+        let texts: Vec<String> = all().into_iter().map(|said| said.text).filter(|text| text.contains("in this test")).collect();
+        assert_eq!(texts, ["no direct I/O in this test (path /a file) (3 times)"]);
         assert!(all().iter().all(|said| !said.text.contains("nobody")));
     }
 }

@@ -1,5 +1,4 @@
-//! The story of one block: what the tables say of it, with what a live log says besides, whether its content agrees, and what of the log it
-//! holds.
+//! The story of one block: what the tables hold about it, what a live log adds, whether its content agrees, and what it holds of the log.
 
 use super::unit::UnitStory;
 use crate::commands::check::Medium;
@@ -15,7 +14,7 @@ use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN, Reg
 use onefold_engine::units::{BLOCK_BYTES, Lbn, Pbn, index};
 use serde::Serialize;
 
-/// Logical blocks that are listed; more are counted.
+/// The number of logical blocks that are listed; further ones are only counted.
 const LISTED_MAX: usize = 64;
 
 /// Reads pages of a volume's tables.
@@ -26,19 +25,19 @@ pub struct Reader<'a> {
     buffer: BufferMut,
 }
 
-/// Where an entry stands.
+/// The place of an entry.
 #[derive(Debug, Serialize)]
 struct Place {
     region: &'static str,
     page: u64,
-    /// Entry in the page.
+    /// The number of the entry in the page.
     entry: usize,
     at: u64,
-    /// Its sector failed its check.
+    /// The sector of the entry failed its check.
     is_damaged: bool,
-    /// The page has been written since the volume was formatted, as its bit says.
+    /// The page has been written since the volume was formatted, according to its bit.
     is_written: bool,
-    /// Records of the live log change the page; they are in what is shown.
+    /// Records of the live log change the page; the values shown include them.
     has_log_records: bool,
 }
 
@@ -69,7 +68,7 @@ pub struct Logical {
 pub struct Physical {
     pbn: u64,
     at: u64,
-    /// None where it is not known.
+    /// The count of links; none where it is not known.
     refs: Option<u8>,
     refs_place: Place,
     kind: &'static str,
@@ -78,17 +77,17 @@ pub struct Physical {
     /// `agrees`, `differs`, `cannot be read`, or `not comparable`.
     content: &'static str,
     links: Option<Links>,
-    /// The unit of the log that stands there. Whether the log still has it, only its walk tells.
+    /// The log unit in this block. Only the log scan shows whether the log still needs it.
     unit: Option<UnitStory>,
 }
 
-/// Logical blocks that map to a physical one.
+/// The logical blocks that map to a physical one.
 #[derive(Debug, Serialize)]
 struct Links {
     count: u64,
     /// The first of them.
     lbns: Vec<u64>,
-    /// How many mean the block itself, and each of its slots.
+    /// The number of links to the block itself, and to each of its slots.
     by_slot: Vec<u64>,
 }
 
@@ -139,16 +138,16 @@ impl Physical {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of that volume.
+    /// Returns a reader of that volume.
     ///
     /// # Errors
-    /// When its log is live and damaged: what the tables say is older than what was acknowledged.
+    /// When its log is live and damaged: the tables are then older than what was acknowledged.
     pub fn new(backing: &'a Backing, superblock: &'a Superblock) -> Outcome<Self> {
         let log = read_log(&mut Medium(backing), superblock).map_err(|finding| Failed::new(Exit::Damaged, finding.to_string()))?;
         Ok(Self { backing, superblock, log, buffer: BufferMut::zeroed(1) })
     }
 
-    /// The story of a logical block.
+    /// Returns the story of a logical block.
     ///
     /// # Errors
     /// When there is no such block, or the device fails.
@@ -173,7 +172,7 @@ impl<'a> Reader<'a> {
         Ok(Logical { lbn: lbn.get(), entry: meaning, slot, map, leads_to })
     }
 
-    /// The story of a physical block, with all who link to it.
+    /// Returns the story of a physical block, with all links to it.
     ///
     /// # Errors
     /// When there is no such block, or the device fails.
@@ -216,7 +215,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Whether a block is what its entry says, and the unit that it is.
+    /// Whether a block agrees with its entry, and the unit in it.
     fn compare(&mut self, pbn: Pbn, entry: FingerprintEntry) -> (&'static str, Option<UnitStory>) {
         if self.backing.read(self.superblock.geometry.block_at(pbn).get(), &mut self.buffer).is_err() {
             return ("cannot be read", None);

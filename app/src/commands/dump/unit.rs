@@ -1,4 +1,4 @@
-//! A unit of the log, decoded: what stands in a block that this volume made for that place.
+//! A unit of the log, decoded: what is in a block that this volume wrote for that place.
 
 use crate::output::table::Table;
 use onefold_engine::fingerprint::Digest;
@@ -13,12 +13,12 @@ pub struct UnitStory {
     incarnation: u64,
     sequence: u64,
     epoch: u64,
-    /// It is number `unit`, from 0, of so many of its epoch.
+    /// The number of the unit within its epoch, from 0.
     unit: u32,
     units: u32,
     flushed_upto: u64,
     content_flushed: bool,
-    /// First PBN and number of blocks, in the order in which units fill them.
+    /// The first PBN and the number of blocks, in the order in which units fill them.
     places: Vec<(u64, u8)>,
     slots: Vec<SlotStory>,
     records: Vec<String>,
@@ -29,16 +29,16 @@ pub struct UnitStory {
 pub struct SlotStory {
     slot: u8,
     fingerprint: String,
-    /// Compressed.
+    /// The compressed size.
     bytes: usize,
     /// `agrees` or `differs`.
     content: &'static str,
-    /// Logical blocks that mean it; none where they were not counted.
+    /// The number of logical blocks that link to it; none where they were not counted.
     links: Option<u64>,
 }
 
 impl UnitStory {
-    /// The unit that these bytes are, which were read from this place.
+    /// Decodes the unit in these bytes, which were read from this place.
     pub fn of(superblock: &Superblock, pbn: Pbn, bytes: &[u8; BLOCK_SIZE]) -> Option<Self> {
         let unit = unit::open(&superblock.authenticator(), pbn, bytes)?;
         let header = &unit.header;
@@ -62,18 +62,18 @@ impl UnitStory {
         })
     }
 
-    /// How many links from the map each slot has: slot 0 is the block itself.
+    /// Sets the number of links from the map to each slot: slot 0 is the block itself.
     pub fn set_links(&mut self, links: &[u64]) {
         self.slots.iter_mut().for_each(|slot| slot.links = links.get(usize::from(slot.slot)).copied());
     }
 
-    /// The slot with this number, in a line.
+    /// Describes the slot with this number in a line.
     pub fn slot(&self, number: u8) -> Option<String> {
         let slot = self.slots.get(usize::from(number).checked_sub(1)?)?;
         Some(format!("{number} of {}: {} bytes, fingerprint {}, content {}", self.slots.len(), slot.bytes, slot.fingerprint, slot.content))
     }
 
-    /// All of it, behind a table of its block.
+    /// Adds all rows of the unit to a table of its block.
     pub fn rows(&self, table: Table) -> Table {
         let Self { kind, incarnation, sequence, epoch, unit, units, flushed_upto, .. } = self;
         let places: Vec<String> = self.places.iter().map(|(first, blocks)| format!("{first}+{blocks}")).collect();

@@ -1,4 +1,4 @@
-//! `trace cut`: a part of a trace, as a trace.
+//! `trace cut`: makes a trace of a part of a trace.
 
 use super::import::Written;
 use crate::exit::{Exit, Failed, Outcome};
@@ -13,24 +13,24 @@ use std::path::PathBuf;
 
 /// Take a part of a trace, as a new folder of Parquet files
 ///
-/// Requests have to fit everything that is given. Flushes and marks belong to all streams and blocks: only time and phase
-/// cut them off. The part begins at time 0.
+/// Requests have to fit all given options. Flushes and marks belong to all streams and blocks: only time and phase cut them off. The part
+/// begins at time 0.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Folder, or text of any form; `-` for standard input.
     trace: PathBuf,
     /// Folder to make.
     part: PathBuf,
-    /// Seconds since the trace began, the second not with them: 10..20, 1.5.., ..60.
+    /// Seconds since the trace began, the second one excluded: 10..20, 1.5.., ..60.
     #[arg(long, value_name = "FROM..TO", value_parser = parse_time)]
     time: Option<Range<u64>>,
     /// Requests of this stream alone; in a recorded trace D is file data, M metadata, J journal.
     #[arg(long, value_name = "NAME")]
     stream: Option<String>,
-    /// Blocks of 4 KiB, first and how many: 0+1024. A request that lies partly there is clipped.
+    /// Blocks of 4 KiB, first and number: 0+1024. A request that lies partly there is clipped.
     #[arg(long, value_name = "LBN+LEN", value_parser = parse_lbns)]
     lbn: Option<Range<u64>>,
-    /// What lies between the mark of this name and the next.
+    /// Everything between the mark of this name and the next.
     #[arg(long, value_name = "NAME")]
     phase: Option<String>,
     #[command(flatten)]
@@ -66,7 +66,7 @@ fn parse_lbns(typed: &str) -> Result<Range<u64>, String> {
         .ok_or_else(|| format!("'{typed}' is no range of blocks: give the first and how many, like 0+1024"))
 }
 
-/// Cuts.
+/// Makes the part.
 ///
 /// # Errors
 /// Where the trace cannot be read, the folder is there already, or nothing is asked for.

@@ -1,4 +1,4 @@
-//! `trace export`: a trace as text.
+//! `trace export`: writes a trace as text.
 
 use crate::exit::Outcome;
 use crate::output::table::Table;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Write a trace as text
 ///
-/// What was imported from a form and is exported to it again gives the same bytes. A record that the form has no place
-/// for is an error, unless `--lenient` leaves it out.
+/// A trace that was imported from a form and is exported to it again gives the same bytes. A record that the form has no place for is an
+/// error, unless `--lenient` leaves it out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = FORMS)]
 pub struct Arguments {

@@ -1,4 +1,4 @@
-//! `trace import`: text, or another trace, into a folder of Parquet files.
+//! `trace import`: reads text, or another trace, into a folder of Parquet files.
 
 use crate::exit::Outcome;
 use crate::output::table::Table;
@@ -31,7 +31,7 @@ pub(super) struct Written {
     pub trace: PathBuf,
     pub records: u64,
     pub malformed_lines: u64,
-    /// Understood, and laid out otherwise than the first: an export would not give the same bytes.
+    /// Lines that were understood, but are laid out otherwise than the first: an export would not give the same bytes.
     pub relaid_lines: u64,
 }
 

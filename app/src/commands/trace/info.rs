@@ -1,4 +1,4 @@
-//! `trace info`: what a trace holds.
+//! `trace info`: shows what a trace holds.
 
 use crate::exit::Outcome;
 use crate::output::size::Size;
@@ -11,7 +11,7 @@ use onefold_trace::source::Source;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Streams and processes in the table; JSON has all.
+/// The number of streams and processes in the table; JSON has all.
 const PARTS_MAX: usize = 20;
 
 /// Show what a trace holds: requests, duplication, flushes, by phase, stream and process

@@ -1,4 +1,4 @@
-//! `trace mark`: a phase begins.
+//! `trace mark`: notes that a phase begins.
 
 use crate::attachment::control::{self, Ask};
 use crate::attachment::directory::run_directory;
@@ -6,16 +6,16 @@ use crate::attachment::find::attached;
 use crate::attachment::record::Places;
 use crate::exit::Outcome;
 
-/// Write down in a recording under way that a phase begins, by which `info` and `cut` tell its requests apart
+/// Note in a recording under way that a phase begins, by which `info` and `cut` separate its requests
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
     volume: String,
-    /// Name of the phase.
+    /// The name of the phase.
     phase: String,
 }
 
-/// Marks.
+/// Sets the mark.
 ///
 /// # Errors
 /// When the volume is not attached, or not recorded.

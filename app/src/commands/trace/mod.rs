@@ -10,7 +10,7 @@ mod replay;
 
 use crate::exit::Outcome;
 
-/// What else there is, in `--help`.
+/// The text that `--help` ends with: the other commands.
 const ELSEWHERE: &str = "\
 `onefold-lab` replays traces in virtual time, makes traces that nobody recorded, and scans data for how often contents occur.";
 
@@ -36,7 +36,7 @@ enum Verb {
 /// Runs the verb.
 ///
 /// # Errors
-/// As the verb does.
+/// The error of the verb.
 pub fn run(arguments: &Arguments) -> Outcome {
     match &arguments.verb {
         Verb::Import(arguments) => import::run(arguments),

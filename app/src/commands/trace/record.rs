@@ -1,4 +1,4 @@
-//! `trace record`: what clients ask of an attached volume, as a trace.
+//! `trace record`: records the requests of an attached volume's clients, as a trace.
 
 use crate::attachment::control::{Ask, Conversation};
 use crate::attachment::directory::run_directory;
@@ -21,11 +21,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Record what is asked of an attached volume, until Ctrl-C or its detach
+/// Record the requests to an attached volume, until Ctrl-C or its detach
 ///
-/// Content is kept as fingerprints alone, with a key: of a volume, the ones that it makes anyway, with its own key; of a
-/// store passed through, ones with a new key that nobody keeps. Clients never wait for it: what cannot be recorded in time
-/// is counted as missing.
+/// Content is kept as fingerprints alone, with a key. Of a volume, these are the ones that it makes anyway, with its own key; of a store
+/// passed through, ones with a new key that nobody keeps. Clients never wait for the recording: what it cannot record in time is counted as
+/// missing.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached; `attach --passthrough` serves any disk or file, so that it can be traced in place.
@@ -33,20 +33,19 @@ pub struct Arguments {
     /// Folder to make. Not on the volume itself.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Make fingerprints with the key in this file, so that several traces can be compared. It is made, for its owner alone, where it is
-    /// missing.
+    /// Make fingerprints with the key in this file, so that several traces can be compared. A missing file is made, for its owner alone.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Make fingerprints without a key, as in published traces. Whoever has the trace can test it for content that they know.
     #[arg(long, value_name = "ALGORITHM", conflicts_with = "key")]
     unkeyed: Option<Unkeyed>,
-    /// End after so many seconds.
+    /// End after this many seconds.
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// Begin another file of the trace after so many seconds. A crash loses the open file alone.
+    /// Begin another file of the trace after this many seconds. A crash loses the open file alone.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     file_seconds: u64,
-    /// Begin another file of the trace after so many records.
+    /// Begin another file of the trace after this many records.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     file_records: u64,
     /// Print the summary as JSON: {records, blocks, gaps, gap_stretches, bytes}.
@@ -54,7 +53,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Algorithms without a key.
+/// The algorithms without a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Unkeyed {
     Md5,
@@ -87,7 +86,7 @@ impl Report for Recorded {
     }
 }
 
-/// How long the end of the run is waited for between two looks at it.
+/// The time between two looks at whether the recording has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Records.
@@ -113,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let order = Order { folder: folder.clone(), naming, rotation };
     let control = Places::of(&run_directory()?, &record.id).control;
     let mut conversation = Conversation::begin(&control, &Ask::Record(order))?;
-    let strange = |e| Failed::system("the server speaks another language", e);
+    let strange = |e| Failed::system("unexpected reply from the server", e);
     let about: About = serde_json::from_value(conversation.hear()?).map_err(strange)?;
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     eprintln!("recording {} into {}", record.path.display(), folder.display());
@@ -133,14 +132,14 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Whether a folder, which need not be there yet, lies on a file system on that volume.
+/// Whether a folder, which need not exist yet, lies on a file system on that volume.
 fn is_on(folder: &Path, record: &Record) -> bool {
     let device = fs::metadata(&record.location).ok().filter(|meta| meta.file_type().is_block_device());
     let parent = folder.ancestors().find_map(|path| fs::metadata(path).ok());
     device.zip(parent).is_some_and(|(device, parent)| device.rdev() == parent.dev())
 }
 
-/// The key in a file, which is made where it is missing.
+/// Returns the key in a file, and makes it where it is missing.
 fn key(file: &Path) -> Outcome<Key> {
     let system = |e: io::Error| Failed::system(format!("--key {}", file.display()), e);
     match fs::read_to_string(file) {

@@ -1,4 +1,4 @@
-//! `trace replay`: a trace sent to a device as it was recorded.
+//! `trace replay`: sends a trace to a device as it was recorded.
 
 use crate::device::Method;
 use crate::device::backing::{Access, Backing, PATIENCE};
@@ -22,8 +22,8 @@ use std::time::Duration;
 
 /// Replay a trace on a device, with content made of the fingerprints
 ///
-/// Requests are sent with the think times that were recorded, and nothing is sent that was recorded after a flush before
-/// that flush is acknowledged. What is on the device is lost. `onefold-lab replay` replays on a simulated device.
+/// Requests are sent with the think times that were recorded. A request that was recorded after a flush waits until that flush is
+/// acknowledged. The content of the device is lost. `onefold-lab replay` replays on a simulated device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = FORMS)]
 pub struct Arguments {
@@ -46,10 +46,10 @@ pub struct Arguments {
     /// Leave think times out; what depends on an answer still waits for it.
     #[arg(long)]
     no_think: bool,
-    /// Idle so long where a phase begins and in the end, so that what a volume delays is written within the phase that caused it.
+    /// Idle this long where a phase begins and in the end, so that delayed writes of a volume happen within the phase that caused them.
     #[arg(long, value_name = "SECONDS", default_value = "0")]
     idle: u64,
-    /// How to read and write the device.
+    /// The method of reading and writing the device.
     #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
     io: Method,
     /// Memory of requests that are under way.
@@ -109,13 +109,13 @@ impl Report for Replayed {
     }
 }
 
-/// Changes that wait for their answers at most, whatever is asked for: a client's queue.
+/// The largest number of changes that wait for their answers, whatever is asked for: a client's queue.
 const OUTSTANDING_MAX: usize = 32;
 
 /// Replays.
 ///
 /// # Errors
-/// Where the trace cannot be read, the device holds something, fails, or reads as what was not written.
+/// When the trace cannot be read, or the device holds something, fails, or returns other data than was written.
 pub fn run(arguments: &Arguments) -> Outcome {
     let Arguments { trace, on, .. } = arguments;
     let mut source = Source::open(trace, &arguments.reading.how(None)).map_err(|error| failed(error, trace))?;
@@ -155,9 +155,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Opens a store that holds nothing, or any, where the user insists.
+/// Opens a store that holds nothing, or any store where the user insists.
 fn open(path: &Path, force: bool) -> Outcome<Backing> {
-    // What is written there is to be measured, and nobody's to keep.
+    // Data written there is only measured, and nobody keeps it.
     let backing = Backing::open_patiently(path, Access::WriteBuffered, PATIENCE)?;
     let content = volume::content(path, &backing).map_err(|e| Failed::system(format!("cannot read {}", path.display()), e))?;
     match content {

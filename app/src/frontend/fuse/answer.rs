@@ -1,13 +1,13 @@
 //! Requests that were taken from the kernel, and their answers.
 //!
-//! 1. An answer leaves through a channel that brought its request; the kernel looks for it nowhere else. Of a request that came more than
-//!    once it knows one number in one channel, and which thread received its copy last nobody can tell: an answer is tried in each place
-//!    until the kernel takes it.
-//! 2. Each request is answered exactly once: an [`Answer`] that is dropped says EIO. Or it is sent back: then the kernel has it, with its
-//!    bytes, until it is asked to send again.
-//! 3. What is sent again while it is in hand is not carried out a second time beside the first, nor is a copy that is looked at only when
-//!    another was answered: a write that was answered could else be done once more over a later one.
-//! 4. A request that is sent back when its copy was dropped already is asked for once more: the kernel believes that the copy is in hand.
+//! 1. An answer leaves through a channel that brought its request; the kernel looks for it nowhere else. A request that came more than once
+//!    has one number in one channel for the kernel, and no thread knows which copy was the last: an answer is tried in each place until the
+//!    kernel takes it.
+//! 2. Each request is answered exactly once: an [`Answer`] that is dropped reports EIO. Or it is sent back: then the kernel has it, with
+//!    its bytes, until it is asked to send again.
+//! 3. A copy of a request in hand is not carried out beside the first, nor is a copy that a thread examines only after the other was
+//!    answered: otherwise an answered write could be repeated over a later one.
+//! 4. When a request is sent back whose copy was already dropped, it is asked for once more: the kernel believes that the copy is in hand.
 
 use super::channel::{Channel, Sent};
 use super::wire::{UNIQUE_RESEND, replies};
@@ -18,12 +18,12 @@ use std::io::IoSlice;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// Numbers of answered requests that are kept: more than there are copies between the kernel and a thread's next line.
+/// The number of answered requests that are kept: more than there are copies between the kernel and a thread's next line.
 const ANSWERED_MAX: usize = 4096;
-/// How long after a request was sent back in vain it is asked for once more.
+/// The time after which a request is asked for once more, when it was sent back in vain.
 const ASK_AFTER: Duration = Duration::from_millis(100);
 
-/// Where a request came, and by which number.
+/// The channel by which a request came, and its number there.
 #[derive(Clone, Debug)]
 struct Place {
     channel: Arc<Channel>,
@@ -34,9 +34,9 @@ struct Place {
 struct State {
     /// The places of each request in hand, in the order in which they were seen.
     open: HashMap<u64, Vec<Place>>,
-    /// Requests that the kernel had sent again, and whose answer it took since: the newest.
+    /// The newest requests that the kernel had sent again, and whose answer it took since.
     answered: BTreeSet<u64>,
-    /// Where a request was sent back whose copy had been dropped.
+    /// The channel of a request that was sent back after its copy had been dropped.
     lost: Weak<Channel>,
     /// The session is over.
     is_over: bool,
@@ -50,7 +50,7 @@ pub struct InHand {
 }
 
 impl InHand {
-    /// The duty to answer request `unique`, which came through `channel`; none where somebody has that duty already, or had it.
+    /// Takes the duty to answer request `unique`, which came through `channel`; none where another thread has that duty, or had it.
     pub fn take(self: &Arc<Self>, channel: Arc<Channel>, unique: u64) -> Option<Answer> {
         let number = unique & !UNIQUE_RESEND;
         let mut state = self.state();
@@ -62,12 +62,12 @@ impl InHand {
         (places.len() == 1).then(|| Answer { in_hand: Arc::clone(self), number, is_owed: true })
     }
 
-    /// Answers a request, in whichever of its places the kernel looks for it.
+    /// Answers a request, in the one of its places where the kernel looks for it.
     fn answer(&self, number: u64, send: impl Fn(&Channel, u64) -> Sent) {
         for tried in 0.. {
             let mut state = self.state();
             let Some(place) = state.open.get(&number).and_then(|places| places.get(tried)).cloned() else {
-                // Nobody waits for it any more, or it is sent again and nobody has looked at it yet: then it comes as a new one.
+                // Nobody waits for it any more, or it is sent again and no thread has examined it yet: then it comes as a new one.
                 state.open.remove(&number);
                 return;
             };
@@ -90,8 +90,8 @@ impl InHand {
         }
     }
 
-    /// Has requests sent again that were sent back when their copies had been dropped already. At most so often: each such call makes
-    /// copies of all.
+    /// Has requests sent again that were sent back after their copies had been dropped. It waits between two calls, since each makes copies
+    /// of all requests.
     pub fn ask_for_lost(&self) {
         loop {
             let is_idle = |state: &mut State| state.lost.strong_count() == 0 && !state.is_over;
@@ -107,7 +107,7 @@ impl InHand {
         }
     }
 
-    /// The session is over: [`Self::ask_for_lost`] returns.
+    /// Ends the session: [`Self::ask_for_lost`] returns.
     pub fn end(&self) {
         self.state().is_over = true;
         self.changed.notify_all();
@@ -121,7 +121,7 @@ impl InHand {
 impl State {
     fn note_answered(&mut self, number: u64, was_sent_again: bool) {
         if was_sent_again && self.answered.insert(number) && self.answered.len() > ANSWERED_MAX {
-            // Numbers grow.
+            // Numbers grow, so the first is the oldest.
             self.answered.pop_first();
         }
     }
@@ -137,7 +137,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Done; `payload` is what the request's operation returns.
+    /// Reports success; `payload` is what the request's operation returns.
     pub fn done(self, payload: &[u8]) {
         self.settle(|channel, unique| {
             let header = replies::reply_header(unique, 0, payload.len());
@@ -145,24 +145,24 @@ impl Answer {
         });
     }
 
-    /// Failed.
+    /// Reports a failure.
     pub fn refuse(self, errno: Errno) {
         self.settle(|channel, unique| refuse(channel, unique, errno));
     }
 
-    /// It cannot be carried out yet: the kernel keeps it, and sends it with the next [`Channel::resend`].
+    /// Leaves a request that cannot be carried out yet with the kernel, which sends it again at the next [`Channel::resend`].
     pub fn send_back(mut self) {
         self.is_owed = false;
         self.in_hand.send_back(self.number);
     }
 
-    /// Done; the bytes of `segments`, one behind the other, are what was read.
+    /// Reports success of a read; its data are the bytes of `segments`, one after the other.
     pub fn data(self, segments: &[Segment]) {
         self.settle(|channel, unique| send_data(channel, unique, segments));
     }
 
     fn settle(mut self, send: impl Fn(&Channel, u64) -> Sent) {
-        // From here on the number may be somebody else's.
+        // From here on another request may have the number.
         self.is_owed = false;
         self.in_hand.answer(self.number, send);
     }
@@ -181,7 +181,7 @@ fn refuse(channel: &Channel, unique: u64, errno: Errno) -> Sent {
 }
 
 fn send_data(channel: &Channel, unique: u64, segments: &[Segment]) -> Sent {
-    // The most parts that one writev takes.
+    // One writev takes no more parts than this.
     const PARTS_MAX: usize = 1024;
     let mut parts = Vec::with_capacity(segments.len() + 2);
     parts.push(IoSlice::new(&[]));
@@ -194,7 +194,7 @@ fn send_data(channel: &Channel, unique: u64, segments: &[Segment]) -> Sent {
         parts[0] = IoSlice::new(&header);
         channel.send(&parts)
     } else {
-        // Never seen: more parts than blocks in the largest read.
+        // This does not happen: there would be more parts than blocks in the largest read.
         let flat: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         channel.send(&[IoSlice::new(&header), IoSlice::new(&flat)])
     }
@@ -221,7 +221,7 @@ fn push_segment<'a>(parts: &mut Vec<IoSlice<'a>>, segment: &'a Segment) -> usize
     }
 }
 
-/// The error number that tells of `failure`.
+/// Returns the error number of `failure`.
 #[must_use]
 pub const fn errno(failure: Failure) -> Errno {
     match failure {
@@ -239,13 +239,13 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::time::Instant;
 
-    /// A channel, and the kernel's end of it.
+    /// Returns a channel, and the kernel's end of it.
     fn channel() -> (Arc<Channel>, OwnedFd) {
         let (ours, kernel) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).unwrap();
         (Arc::new(Channel::new(ours)), kernel)
     }
 
-    /// The number and the error of the next answer, if there is one.
+    /// Returns the number and the error of the next answer, if there is one.
     fn heard(kernel: &OwnedFd) -> Option<(u64, i32)> {
         let mut bytes = [0; 64];
         rustix::io::read(kernel, &mut bytes[..]).ok()?;
@@ -260,12 +260,12 @@ mod tests {
         let answer = in_hand.take(one.clone(), 6).expect("it is new");
         assert!(in_hand.take(other.clone(), 6 | UNIQUE_RESEND).is_none(), "it is carried out once");
         answer.done(&[]);
-        // These take whatever they get, as the kernel does not.
+        // Unlike the kernel, these channels take any answer.
         assert_eq!((heard(&first), heard(&second)), (Some((6, 0)), None));
         assert!(in_hand.take(one, 6 | UNIQUE_RESEND).is_none(), "a copy that is looked at late is of the past");
     }
 
-    /// Two threads look at copies in another order than they received them.
+    /// Two threads examine copies in another order than they received them.
     #[test]
     fn an_answer_goes_to_whichever_copy_the_kernel_knows() {
         let ((one, _first), (other, _second)) = (channel(), channel());
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(heard(&kernel), Some((6 | UNIQUE_RESEND, -Errno::NOSPC.raw_os_error())));
     }
 
-    /// The kernel believes that the copy is in hand, and nobody may call for another.
+    /// The kernel believes that the copy is in hand, and no further event would call for another.
     #[test]
     fn what_is_sent_back_after_its_copy_was_dropped_is_asked_for() {
         let (one, kernel) = channel();

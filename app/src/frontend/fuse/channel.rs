@@ -9,18 +9,18 @@ use std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
 
-/// What came of waiting for a request.
+/// The result of waiting for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A request of so many bytes.
+    /// A request of this many bytes.
     Request(usize),
-    /// None is there now (only of a channel that does not wait).
+    /// There is none now (only of a channel that does not wait).
     Nothing,
     /// The session is over.
     Over,
 }
 
-/// What became of an answer.
+/// The result of sending an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     /// The kernel took it, or nobody waits for any answer any more.
@@ -41,26 +41,26 @@ impl Channel {
     pub fn receive(&self, parts: &mut [IoSliceMut<'_>]) -> Result<Received, Errno> {
         loop {
             match rustix::io::readv(&self.0, parts) {
-                // ECONNABORTED where the end came while a request was on its way to us.
+                // ECONNABORTED means that the end came while a request was being received.
                 Ok(0) | Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(Received::Over),
                 Ok(bytes) => return Ok(Received::Request(bytes)),
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
-                // ENOENT: its sender gave up while it was on its way.
+                // ENOENT: its sender gave up while it was being received.
                 Err(Errno::INTR | Errno::NOENT) => {}
                 Err(e) => return Err(e),
             }
         }
     }
 
-    /// Makes the kernel send again, through any channel, what was taken through any and not answered.
+    /// Makes the kernel send again, through any channel, all requests that were taken through any channel and not answered.
     ///
     /// # Errors
-    /// EINVAL from a kernel before 6.9, which does not know how.
+    /// EINVAL from a kernel before 6.9, which lacks the call.
     pub fn resend(&self) -> Result<(), Errno> {
         rustix::io::write(&self.0, &replies::resend()).map(drop)
     }
 
-    /// [`Self::resend`] where it is known to the kernel.
+    /// Calls [`Self::resend`] where the kernel has it.
     pub(super) fn ask_again(&self) {
         if let Err(error) = self.resend() {
             tracing::warn!(%error, "cannot have requests sent again");
@@ -73,7 +73,7 @@ impl Channel {
             Ok(_) | Err(Errno::NODEV | Errno::CONNABORTED) => {}
             // It is in another channel since it was sent again, or nobody waits for it any more.
             Err(Errno::NOENT) => return Sent::Unknown,
-            // Our mistake, an answer of the wrong shape. The kernel has ended the request with EIO.
+            // An answer of the wrong shape is a bug here. The kernel has ended the request with EIO.
             Err(error) => tracing::error!(%error, parts = parts.len(), "the kernel refused an answer"),
         }
         Sent::Taken

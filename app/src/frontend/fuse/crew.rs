@@ -1,4 +1,4 @@
-//! The processes of a session, by this very program.
+//! The processes of a session, all of them this program.
 
 use super::door::Details;
 use super::hands::{self, Hands};

@@ -1,4 +1,4 @@
-//! FUSE and loop as a front-end: how `attach`, supervisors, servers and `detach` meet it.
+//! FUSE and loop as a front-end: its calls for `attach`, supervisors, servers and `detach`.
 
 use super::process::{ignore_stop_signals, prepare_process};
 use super::session::can_resend;
@@ -23,14 +23,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
-/// What is decided of a session.
+/// The decisions about a session.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Details {
-    /// The kernel can send again what a dead server had taken. The supervisor knows, once it has mounted the file system.
+    /// The kernel can send a dead server's requests again. The supervisor knows it once it has mounted the file system.
     pub resend: bool,
 }
 
-/// A block device for the whole system.
+/// The front-end that makes a block device for the whole system.
 pub struct FuseLoop;
 
 impl Frontend for FuseLoop {
@@ -80,7 +80,7 @@ impl Frontend for FuseLoop {
 
     fn detach(&self, record: &Record, places: &Places, deadline: Deadline) -> Outcome<Option<Failed>> {
         match take_device_away(record, places, deadline) {
-            // The device is gone, and what was written to it last with it.
+            // The device is gone, and so are the last writes to it.
             Err(failed) if failed.exit == Exit::DeviceFailed => Ok(Some(failed)),
             other => other.map(|()| None),
         }
@@ -104,14 +104,14 @@ fn prepare() {
     }
 }
 
-/// Those of a session.
+/// The clients of a session.
 struct SessionClients {
     channels: Vec<OwnedFd>,
     tag: String,
 }
 
 impl Clients for SessionClients {
-    /// The end comes with the session's, and by no signal.
+    /// The end comes with the session's, and not by a signal.
     fn watch_end(&self, _stop: Sender<()>) -> Outcome {
         Ok(ignore_stop_signals()?)
     }
@@ -123,7 +123,7 @@ impl Clients for SessionClients {
     fn serve(self: Box<Self>, served: &Arc<dyn Served>, ready: Ready<'_>, _stopped: &Receiver<()>) -> Outcome {
         let config = Config { channels: self.channels, tag: self.tag, detach: hands::detaches };
         let mut server = Fuse::start(config, served.clone().target())?;
-        // Where the device is, the supervisor says, when there is one.
+        // When there is a device, the supervisor reports its place.
         ready("")?;
         if !server.wait() {
             tracing::error!("the FUSE session was broken off");
@@ -132,7 +132,7 @@ impl Clients for SessionClients {
     }
 }
 
-/// Has a process of its own flush the loop device and take it away: whoever does that cannot be stopped while the server does not answer.
+/// Has a separate process flush the loop device and take it away: while the server does not answer, that process cannot be stopped.
 fn take_device_away(record: &Record, places: &Places, deadline: Deadline) -> Outcome {
     if !loopdev::has_tag(record.location.as_ref(), &record.id) {
         let (device, place) = (&record.location, places.record.display());
@@ -155,15 +155,15 @@ fn take_device_away(record: &Record, places: &Places, deadline: Deadline) -> Out
     verdict(helper)
 }
 
-/// What the command that takes a device away said at its end.
+/// Returns the result of the command that takes a device away.
 fn verdict(mut helper: Child) -> Outcome {
-    let mut said = String::new();
-    let _ = helper.stderr.take().map(|mut errors| errors.read_to_string(&mut said));
+    let mut stderr = String::new();
+    let _ = helper.stderr.take().map(|mut errors| errors.read_to_string(&mut stderr));
     let status = helper.wait().map_err(|e| Failed::system("cannot wait for the command that takes the device away", e))?;
     if status.success() {
         return Ok(());
     }
     let exit = Exit::of_code(status.code()).unwrap_or(Exit::System);
-    let said = said.trim();
-    Err(Failed::new(exit, said.strip_prefix("onefold: ").unwrap_or(said)))
+    let stderr = stderr.trim();
+    Err(Failed::new(exit, stderr.strip_prefix("onefold: ").unwrap_or(stderr)))
 }

@@ -1,8 +1,8 @@
-//! The file system: a directory with one file, as large as the target, and nothing that can be made or changed in it.
+//! The file system: a directory with one file, as large as the target. Nothing in it can be made or changed.
 //!
-//! 1. [`decide`] is pure: from a request and the target's [`TargetInfo`] to what is to be done. It never fails and never waits.
+//! 1. [`decide`] is pure: it turns a request and the target's [`TargetInfo`] into the work to do. It never fails and never waits.
 //! 2. Node numbers and file handles are constants, so that a new server knows all that the dead one knew.
-//! 3. What goes on to the target is in range and a multiple of 512 bytes.
+//! 3. Requests to the target are in range and multiples of 512 bytes.
 
 use super::wire::replies::{self, Attr};
 use super::wire::{self, Ask, Request, falloc, fopen, setattr};
@@ -11,7 +11,7 @@ use onefold_engine::interface::Op;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use rustix::io::Errno;
 
-/// The name of a session's file, from what its loop device is known by. The kernel shows it as the file behind that device (`losetup
+/// Returns the name of a session's file, made from the tag of its loop device. The kernel shows it as the file behind that device (`losetup
 /// --list`), and programs take two devices over files of one name for the same: so each volume's has its own.
 #[must_use]
 pub fn disk_name(tag: &str) -> String {
@@ -22,19 +22,19 @@ pub fn disk_name(tag: &str) -> String {
     name
 }
 
-/// Its inode.
+/// The inode of the file.
 const DISK: u64 = 2;
 const DISK_HANDLE: u64 = 1;
 const DIRECTORY_HANDLE: u64 = 2;
 
-/// What is to be done for a request.
+/// The work for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Todo {
-    /// It wants no answer.
+    /// The request wants no answer.
     Nothing,
     Answer(Vec<u8>),
     Refuse(Errno),
-    /// `bytes` at `offset`, which may begin and end within a sector: only reads may.
+    /// Read `bytes` at `offset`, which may begin and end within a sector: only reads may.
     Read {
         offset: u64,
         bytes: u64,
@@ -45,7 +45,7 @@ pub enum Todo {
         fua: bool,
     },
     Flush,
-    /// Each of them, in any order; then an empty answer.
+    /// Do each of them, in any order; then send an empty answer.
     Clear(Vec<Clearing>),
 }
 
@@ -57,14 +57,14 @@ pub struct Clearing {
     pub bytes: u64,
 }
 
-/// What is to be done for `request`, where the file is called `disk_name`.
+/// Returns the work for `request`, where the file is called `disk_name`.
 #[must_use]
 pub fn decide(request: &Request<'_>, info: &TargetInfo, disk_name: &str) -> Todo {
     let node = request.header.node;
     let is_disk = node == DISK;
     match request.ask {
         Ask::Forget => Todo::Nothing,
-        // An answer of ENOSYS keeps the kernel from sending more of them: every request is answered in time anyway.
+        // ENOSYS keeps the kernel from sending more of them: every request is answered in time anyway.
         Ask::Interrupt | Ask::Other => Todo::Refuse(Errno::NOSYS),
         Ask::Init { .. } => Todo::Refuse(Errno::PROTO),
         Ask::Destroy | Ask::Release | Ask::SyncDir => Todo::Answer(Vec::new()),
@@ -73,7 +73,7 @@ pub fn decide(request: &Request<'_>, info: &TargetInfo, disk_name: &str) -> Todo
         Ask::Lookup { name } if name == Some(disk_name.as_bytes()) => Todo::Answer(replies::entry_out(disk(info)).to_vec()),
         Ask::Lookup { .. } => Todo::Refuse(Errno::NOENT),
         Ask::GetAttr => attributes(node, info),
-        // The size is the volume's: whoever writes an image with `dd` needs conv=notrunc, as the refusal tells.
+        // The size is the volume's: a `dd` of an image needs conv=notrunc, as the refusal says.
         Ask::SetAttr { valid, size } => {
             let changed = valid & !(setattr::FH | setattr::LOCKOWNER | setattr::SIZE) != 0;
             let resized = valid & setattr::SIZE != 0 && (!is_disk || size != info.bytes);
@@ -110,7 +110,8 @@ fn open(flags: u32, info: &TargetInfo) -> Todo {
     if info.read_only && flags & ACCESS_MODE != 0 {
         return Todo::Refuse(Errno::ROFS);
     }
-    // Direct I/O: every request comes through, none from the page cache, which would keep blocks twice and hide the order of writes.
+    // Direct I/O: every request arrives here, none is served from the page cache, which would keep blocks twice and hide the order of
+    // writes.
     // NOFLUSH: closing the file promises nothing.
     Todo::Answer(replies::open_out(DISK_HANDLE, fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES | fopen::NOFLUSH).to_vec())
 }
@@ -132,7 +133,7 @@ fn write(offset: u64, bytes: u64, fua: bool, info: &TargetInfo) -> Todo {
     Todo::Write { offset, bytes, fua }
 }
 
-/// fallocate: a hole punched is a discard, after which the range reads as zeros; a range zeroed stays allocated.
+/// Decides on a fallocate: a punched hole is a discard, after which the range reads as zeros; a zeroed range stays allocated.
 fn clear(offset: u64, bytes: u64, mode: u32, info: &TargetInfo) -> Todo {
     if info.read_only {
         return Todo::Refuse(Errno::ROFS);
@@ -160,7 +161,7 @@ fn clear(offset: u64, bytes: u64, mode: u32, info: &TargetInfo) -> Todo {
     if kind == falloc::ZERO_RANGE {
         return Todo::Clear(piece(Op::WriteZeroes, offset, end).into_iter().collect());
     }
-    // A target may leave blocks alone that a discard covers in part, but what was punched must read as zeros: zero the ends.
+    // A target may ignore blocks that a discard covers in part, but a punched range must read as zeros: zero the ends.
     let (first, last) = (offset.next_multiple_of(BLOCK_BYTES), end - end % BLOCK_BYTES);
     if first >= last {
         return Todo::Clear(piece(Op::WriteZeroes, offset, end).into_iter().collect());

@@ -1,4 +1,4 @@
-//! Tests of what the FUSE mount shows and answers.
+//! Tests of the FUSE mount's file and its answers.
 
 use super::*;
 use crate::frontend::fuse::wire::InHeader;

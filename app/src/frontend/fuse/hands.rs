@@ -1,4 +1,4 @@
-//! The *hands*: processes of their own that touch the file system, or its loop device, from outside. Neither supervisor nor server may.
+//! The *hands*: separate processes that use the file system, or its loop device, from outside. Neither supervisor nor server may.
 
 use super::{attach_loop, loopdev};
 use crate::attachment::control::{self, Ask};
@@ -17,29 +17,29 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// The descriptor that the command inherits which makes the loop device: the root directory of the file system.
+/// The descriptor that the command which makes the loop device inherits: the root directory of the file system.
 #[derive(Debug)]
 pub struct Hands<'a> {
     pub(super) root: &'a OwnedFd,
 }
 
 impl Hands<'_> {
-    /// Adds it to the command line, to be understood there by [`Self::from_arguments`].
+    /// Adds the descriptor to the command line, where [`Self::from_arguments`] reads it.
     pub fn lend_to(&self, command: &mut Start) {
         command.lend(&[self.root]);
         command.args(["--root".into(), self.root.as_raw_fd().to_string()]);
     }
 
-    /// The file system's root directory, which the argument `--root` names. Call it first thing in the process, and once.
+    /// Takes the file system's root directory, which the argument `--root` names. A process calls this first of all, and once.
     ///
     /// # Errors
-    /// When it names no descriptor: the command line is for supervisors only.
+    /// When it names no descriptor: only supervisors use the command line.
     pub fn from_arguments(root: RawFd) -> Result<OwnedFd, Error> {
         inherit_argument("--root", root)
     }
 }
 
-/// What they do.
+/// The work that they do.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
 enum Verb {
@@ -49,38 +49,38 @@ enum Verb {
         root: RawFd,
         plan: String,
     },
-    /// Waits for the device that another process makes or has made, as long as the process lives that has started this, and prints its
+    /// Waits for the device that another process makes or has made, as long as the process lives that has started this one, and prints its
     /// path.
     Find { plan: String },
     /// Flushes a loop device and takes it away.
     Detach { device: PathBuf },
 }
 
-/// The command that makes the loop device; it is still to be lent [`Hands`].
+/// Returns the command that makes the loop device; it still has to inherit [`Hands`].
 pub fn attaches(plan: &Plan) -> Start {
     let mut command = launch::command(&["hands", super::NAME, "attach"], plan);
     command.stdin(Stdio::null());
     command
 }
 
-/// The command that finds it.
+/// Returns the command that finds it.
 pub fn finds(plan: &Plan) -> Start {
     let mut command = launch::command(&["hands", super::NAME, "find"], plan);
     command.stdin(Stdio::null());
     command
 }
 
-/// The command that takes it away.
+/// Returns the command that takes it away.
 pub fn detaches(device: &Path) -> Start {
     let mut command = launch::itself();
     command.args(["hands", super::NAME, "detach"]).arg(device).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
 
-/// Does what the words say.
+/// Does the work that the words name.
 ///
 /// # Errors
-/// When it cannot be done, or they are somebody else's.
+/// When the work fails, or another program uses the words.
 pub fn run(words: &[String]) -> Outcome<Exit> {
     match Verb::try_parse_from(words).map_err(|_| misused())? {
         Verb::Attach { root, plan } => attach(root, &Plan::parse(&plan)?),
@@ -92,14 +92,14 @@ pub fn run(words: &[String]) -> Outcome<Exit> {
 fn attach(root: RawFd, plan: &Plan) -> Outcome<Exit> {
     let made = Hands::from_arguments(root).and_then(|root| attach_loop(&root, &plan.id, plan.sector_bytes, plan.options.read_only));
     let made = made.map_err(Failed::from).inspect_err(|failed| {
-        // For the supervisor, which hands it on.
+        // The supervisor reads it and passes it on.
         End::of(failed.exit, Some(failed.clone())).leave(&Places::of(&plan.directory, &plan.id).end);
     });
     println!("{}", made?.display());
     Ok(Exit::Done)
 }
 
-/// How often the device is looked for.
+/// The time between two looks for the device.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 fn find(tag: &str) -> Outcome<Exit> {
@@ -120,8 +120,8 @@ fn detach(device: &Path) -> Outcome<Exit> {
     })
 }
 
-/// Writes that wait for room on a full volume would keep the flush of its device waiting. Where nobody can be told, it waits as long as
-/// they do.
+/// Ends the waiting of writes for room on a full volume, since they would delay the flush of its device. Where no server can be reached,
+/// the flush waits as long as they do.
 fn end_waiting(device: &Path) {
     let Ok(directory) = run_directory() else { return };
     let attached = by_life(&directory).map(|(alive, _)| alive).unwrap_or_default();

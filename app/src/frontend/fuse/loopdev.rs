@@ -1,8 +1,9 @@
-//! The loop device that makes a block device of a session's file.
+//! The loop device that makes a session's file a block device.
 //!
-//! 1. Direct I/O, or not at all: with the page cache between, every block would be held twice and a flush would not reach us in order.
-//! 2. Sectors as the volume has them: 4096 bytes, or 512 where `create` was told so, which lets file systems choose smaller blocks.
-//! 3. A device that somebody uses is never taken away. The check is an exclusive open, which the kernel refuses while it is mounted.
+//! 1. Direct I/O, or no device at all: with the page cache between, every block would be held twice and a flush would not arrive here in
+//!    order.
+//! 2. Sectors as the volume has them: 4096 bytes, or 512 where the user chose that at `create`, which lets file systems use smaller blocks.
+//! 3. A device in use is never taken away. The check is an exclusive open, which the kernel refuses while it is mounted.
 
 use super::session::system;
 use crate::device::loop_status::{LoopInfo, loop_status};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// From `linux/loop.h`.
+/// Constants and structures of `linux/loop.h`.
 mod uapi {
     pub const MAJOR: u32 = 7;
     pub const CLR_FD: u64 = 0x4C01;
@@ -36,15 +37,14 @@ struct Config {
 
 const _: () = assert!(size_of::<Config>() == 304);
 
-/// How long to wait for users that only look (udev probes each new device) and for the kernel to let go.
+/// The time to wait for users that only look (udev probes each new device) and for the kernel to release the device.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes a loop device of the opened file and returns its path. `tag` (63 bytes at most) is what [`find`] knows it by; `sector_bytes` is
-/// 512 or
+/// Makes a loop device of the opened file and returns its path. [`find`] finds it by `tag` (63 bytes at most); `sector_bytes` is 512 or
 /// 4096. It stays until [`detach`].
 ///
-/// The kernel asks the file system below for this, so the server has to be running; and it must not be done by a process that holds the
-/// session's descriptors: if the server dies meanwhile, the caller waits for the next one.
+/// The kernel asks the file system below for this, so the server has to run. No process that holds the session's descriptors may call it:
+/// if the server dies meanwhile, the caller waits for the next one.
 ///
 /// # Errors
 /// When the kernel has no loop devices to give, or cannot do direct I/O on the file.
@@ -68,7 +68,7 @@ pub fn attach(disk: BorrowedFd<'_>, tag: &str, sector_bytes: u32, read_only: boo
                     let _ = ioctl(&device, uapi::CLR_FD, std::ptr::null_mut());
                 });
             }
-            // Somebody else was faster. The next free one, then.
+            // Another process was faster. Take the next free one.
             Err(Errno::BUSY) => {}
             Err(e) => return Err(system("cannot make a loop device".into(), e)),
         }
@@ -80,7 +80,7 @@ fn control_free(control: &OwnedFd) -> Result<u32, Error> {
     Ok(u32::try_from(number).expect("device numbers are not negative"))
 }
 
-/// Opens a loop device; makes its node where nobody else did (a container's /dev).
+/// Opens a loop device; makes its node where it is missing (a container's /dev).
 fn open_device(path: &Path, number: u32, access: OFlags) -> Result<OwnedFd, Error> {
     let open = || rustix::fs::open(path, access | OFlags::CLOEXEC, Mode::empty());
     match open() {
@@ -111,7 +111,7 @@ fn check_direct(device: &OwnedFd) -> Result<(), Error> {
     Ok(())
 }
 
-/// The loop devices that were attached with `tag`.
+/// Returns the loop devices that were attached with `tag`.
 ///
 /// # Errors
 /// When /sys cannot be read.
@@ -134,8 +134,8 @@ pub fn has_tag(device: &Path, tag: &str) -> bool {
     find(tag).is_ok_and(|found| found.iter().any(|path| path == device))
 }
 
-/// Takes away, without a flush, the loop devices with `tag` that a dead session has left: at once, or when their last user closes them. All
-/// they do is fail. To be called only when no session with that tag lives but the caller's own, which has no device yet or none any more.
+/// Takes away, without a flush, the loop devices with `tag` that a dead session has left: at once, or when their last user closes them.
+/// Each I/O on them fails. Call it only when no session with that tag lives but the caller's own, while that has no device.
 pub fn clear_dead(tag: &str) {
     for device in find(tag).unwrap_or_default() {
         if let Ok(open) = rustix::fs::open(&device, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
@@ -144,9 +144,9 @@ pub fn clear_dead(tag: &str) {
     }
 }
 
-/// Flushes a loop device and takes it away; with that the session below it ends, too. Says why it could not be flushed, if so: it goes all
-/// the same, since the kernel keeps nothing that it could not write, and a second try would only seem to succeed. `before_flush` is called
-/// when nobody else uses the device.
+/// Flushes a loop device and takes it away; the session below it then ends, too. Returns the reason why it could not be flushed, if so: it
+/// goes all the same, since the kernel keeps nothing that it could not write, and a second try would only seem to succeed. Calls
+/// `before_flush` when nobody else uses the device.
 ///
 /// # Errors
 /// When it is in use (mounted, or open for more than a look): then it stays.
@@ -154,7 +154,7 @@ pub fn detach(device: &Path, before_flush: impl FnOnce()) -> Result<Option<Errno
     let give_up = Instant::now() + PATIENCE;
     let open = loop {
         match rustix::fs::open(device, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
-            // A read-only device is opened as what it is.
+            // A read-only device has to be opened read-only.
             Err(Errno::ACCESS | Errno::ROFS) => {
                 break rustix::fs::open(device, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
                     .map_err(|e| system(format!("cannot open {}", device.display()), e))?;
@@ -168,14 +168,14 @@ pub fn detach(device: &Path, before_flush: impl FnOnce()) -> Result<Option<Errno
         }
     };
     before_flush();
-    // What was written to the device itself, and not through a file system, lies in its page cache until now.
+    // Data written to the device itself, and not through a file system, is still in its page cache.
     let unflushed = rustix::fs::fsync(&open).err();
     match ioctl(&open, uapi::CLR_FD, std::ptr::null_mut()) {
         Ok(_) | Err(Errno::NXIO) => {}
         Err(e) => return Err(system(format!("cannot detach {}", device.display()), e)),
     }
     drop(open);
-    // With somebody looking at it, it goes when they close it.
+    // While another process looks at it, it goes when that closes it.
     while is_attached(device) {
         if Instant::now() > give_up {
             return Err(Error::Setting(format!("{} is still open somewhere: it goes away when it is closed", device.display())));
@@ -200,8 +200,8 @@ fn is_mounted(device: &Path) -> bool {
 
 #[allow(unsafe_code)]
 fn ioctl(device: &OwnedFd, request: u64, argument: *mut u8) -> Result<i32, Errno> {
-    // SAFETY: the callers pass null for requests that take no argument, else a pointer to all of the structure that the request reads or
-    // writes; that is plain bytes.
+    // SAFETY: the callers pass null for requests that take no argument, otherwise a pointer to the whole structure that the request reads
+    // or writes; that structure is plain bytes.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), request, argument) };
     if result < 0 { Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)) } else { Ok(result) }
 }

@@ -1,18 +1,18 @@
 //! FUSE and a loop device: a block device for the whole system, on any kernel with FUSE.
 //!
-//! A small file system with one file, called by the volume's UUID, and on that file a loop device. Three processes have a part in it:
+//! A small file system with one file, called by the volume's UUID, and on that file a loop device. Three processes take part:
 //!
-//! - the *supervisor* ([`supervisor`]) holds the session: mounts, shakes hands, starts the server and starts another when it dies. When it
-//!   dies itself, the server starts another supervisor;
-//! - the *server* ([`Fuse`]) is lent the session's descriptors and answers requests ([`receive`] → [`files`] → the target → [`answer`]);
-//! - the *hands* ([`attach_loop`], [`loopdev::detach`]) touch the file system from outside. Neither supervisor nor server may, or nobody
+//! - the *supervisor* ([`supervisor`]) holds the session: it mounts, does the handshake, starts the server and starts another when it dies.
+//!   When it dies itself, the server starts another supervisor;
+//! - the *server* ([`Fuse`]) inherits the session's descriptors and answers requests ([`receive`] → [`files`] → the target → [`answer`]);
+//! - the *hands* ([`attach_loop`], [`loopdev::detach`]) use the file system from outside. Neither supervisor nor server may, or nobody
 //!   would be left to answer.
 //!
-//! The file system is in no directory: only the loop device holds on to it, and when that goes (`onefold detach`, `losetup -d`), all goes.
+//! The file system is in no directory: only the loop device keeps it, and when that goes (`onefold detach`, `losetup -d`), all goes.
 //!
 //! 1. A request is answered by the server that took it or, if that one dies, by the next, to which the kernel sends it again. A write may
-//!    thus be carried out twice, never not at all.
-//! 2. Memory: each thread has 1 MiB of its own to receive into; all that is held for longer comes from the target's budget.
+//!    thus be carried out twice, but never be lost.
+//! 2. Memory: each thread has 1 MiB of its own to receive into; memory that is held for longer comes from the target's budget.
 //! 3. The order of the end: loop device, file system, server (which then closes its volume), supervisor.
 
 pub mod answer;
@@ -47,23 +47,24 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What plans and records call it.
+/// The name of the front-end in plans and records.
 const NAME: &str = "fuse";
 
-/// Threads of a server. Two keep both cores of a small machine busy; more were not faster.
+/// The number of threads of a server. Two keep both cores of a small machine busy; more were not faster.
 pub const THREADS: usize = 2;
 
-/// Receivers need little stack, and with mlockall(2) all of it may be locked.
+/// The stack of a thread. Receivers need little of it, and with mlockall(2) all of it may be locked.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What a server is given.
+/// The arguments of a server.
 pub struct Config {
     /// The session's descriptors, [`session::CHANNELS_A_THREAD`] for each thread.
     pub channels: Vec<OwnedFd>,
-    /// What its loop device is known by, see [`loopdev::find`], and its file called by.
+    /// The tag of its loop device, see [`loopdev::find`], and the name of its file.
     pub tag: String,
-    /// The command that takes a loop device away, by [`loopdev::detach`], for [`Fuse::stop`]. A thread of the server must not do it: killed
-    /// meanwhile, it would wait for an answer that only the next server can give, and that one does not start before it is dead.
+    /// Returns the command that takes a loop device away, by [`loopdev::detach`], for [`Fuse::stop`]. A thread of the server must not do
+    /// it: killed meanwhile, it would wait for an answer that only the next server can give, and that one does not start before this one is
+    /// dead.
     pub detach: fn(&Path) -> Start,
 }
 
@@ -80,15 +81,15 @@ impl Fuse {
     /// Serves `target` to a session from now on.
     ///
     /// # Errors
-    /// When the session is broken, or there is no thread to be had.
+    /// When the session is broken, or no thread is available.
     pub fn start(config: Config, target: SharedTarget) -> Result<Self, Error> {
         let channels: Vec<_> = config.channels.into_iter().map(|c| Arc::new(Channel::new(c))).collect();
-        // Whatever a dead server has taken, before anything is taken anew. A first server finds nothing; an old kernel does not know this.
+        // Requests that a dead server has taken come before any new ones. A first server finds none; an old kernel lacks the call.
         match channels.first().map(|first| first.resend()) {
             Some(Ok(()) | Err(Errno::INVAL)) | None => {}
             Some(Err(e)) => return Err(system("cannot go on with the FUSE session".into(), e)),
         }
-        // Weak: who holds a channel owes an answer through it.
+        // The reference is weak, since each strong holder of a channel owes an answer through it.
         let first = channels.first().map(Arc::downgrade).unwrap_or_default();
         target.when_room(Box::new(move || first.upgrade().into_iter().for_each(|channel| channel.ask_again())));
         let in_hand = Arc::new(InHand::default());
@@ -101,7 +102,7 @@ impl Fuse {
             let (waiting, draining) = (Arc::clone(&pair[0]), Arc::clone(&pair[1]));
             let receiver = Receiver::new(Arc::clone(&target), Arc::clone(&in_hand), Arc::clone(&disk_name), waiting, draining);
             let run = move || {
-                // A server with a thread missing would answer some and let others wait. Dead as a whole, it is replaced.
+                // A server without one of its threads would answer some requests and delay others. Dead as a whole, it is replaced.
                 let _guard = AbortOnPanic;
                 receiver.run()
             };
@@ -111,7 +112,7 @@ impl Fuse {
         Ok(Self { tag: config.tag, detach: config.detach, threads, channels, in_hand })
     }
 
-    /// The path of the loop device on it; empty while there is none.
+    /// Returns the path of the loop device on it; empty while there is none.
     #[must_use]
     pub fn location(&self) -> String {
         let device = loopdev::find(&self.tag).ok().and_then(|found| found.into_iter().next());
@@ -137,7 +138,7 @@ impl Fuse {
     }
 
     /// Waits for the end of the session, that is until its loop device is gone; then every request has been answered and the target can be
-    /// closed. Says whether it ended as it should.
+    /// closed. Returns whether it ended as it should.
     pub fn wait(&mut self) -> bool {
         let ends: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
         // Each answer that is still owed holds its channel.
@@ -149,8 +150,8 @@ impl Fuse {
     }
 }
 
-/// Puts a loop device with sectors of `sector_bytes` on the file below a session's `root` and returns the device's path. Devices that a
-/// dead session with this `tag` has left go: whoever serves it now has the volume for itself. To be called in a process of its own, neither
+/// Puts a loop device with sectors of `sector_bytes` on the file below a session's `root` and returns the device's path. Removes devices
+/// that a dead session with this `tag` has left, since the present server has the volume for itself. Call it in a separate process, neither
 /// the supervisor nor a server: see [`hands`].
 ///
 /// # Errors

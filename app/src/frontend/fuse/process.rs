@@ -1,11 +1,12 @@
-//! What a process does to itself before I/O may depend on it.
+//! The preparations of a process before I/O may depend on it.
 
 use crate::error::Error;
 use rustix::mm::MlockAllFlags;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Makes this process one that I/O may depend on: memory reclaim never waits for it, and the kernel does not choose it when memory runs
-/// out. To be called before threads start, by supervisor and server. What is refused (without the privilege) is returned by name.
+/// Prepares this process for I/O that depends on it: memory reclaim never waits for it, and the kernel does not choose it when memory runs
+/// out. Supervisor and server call it before they start threads. Returns the names of the calls that the kernel refused (without the
+/// privilege).
 #[must_use]
 pub fn prepare_process() -> Vec<&'static str> {
     let mut refused = Vec::new();
@@ -13,7 +14,7 @@ pub fn prepare_process() -> Vec<&'static str> {
     if rustix::process::configure_io_flusher_behavior(true).is_err() {
         refused.push("prctl(PR_SET_IO_FLUSHER)");
     }
-    // What was touched stays: a page that had to be read back first could be waiting for this process.
+    // Used pages stay in memory: a page that had to be read back first could be waiting for this process.
     if rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT).is_err() {
         refused.push("mlockall");
     }
@@ -23,7 +24,7 @@ pub fn prepare_process() -> Vec<&'static str> {
     refused
 }
 
-/// Lets SIGTERM and SIGINT pass: a supervised server ends with its session, and whoever wants that asks the supervisor. (A service manager
+/// Ignores SIGTERM and SIGINT: a supervised server ends with its session, and only the supervisor is asked to end that. (A service manager
 /// that signals all processes of a unit would otherwise end the server below a mounted file system.)
 ///
 /// # Errors

@@ -1,9 +1,9 @@
-//! A server thread: takes requests from the kernel, batches them, hands them to the target.
+//! A server thread: it takes requests from the kernel, batches them, and hands them to the target.
 //!
-//! 1. A write's payload is received where it will stay: whole blocks of [`Target::buffer`](crate::target::Target::buffer), aligned, with no
-//!    copy, when it is one block or as large as the last larger one was. Any other write costs one copy, into a buffer of just its size.
-//! 2. Memory is waited for only while this thread holds no request that it has not submitted: what is waited for may hang on those. What is
-//!    only kept ready is asked for without waiting.
+//! 1. A write's payload is received in its final place: whole blocks of [`Target::buffer`](crate::target::Target::buffer), aligned, without
+//!    a copy, when it is one block or as large as the last larger one was. Any other write costs one copy, into a buffer of just its size.
+//! 2. The thread waits for memory only while it holds no request that it has not submitted, since the memory may depend on those. Memory
+//!    that is only kept ready is asked for without waiting.
 //! 3. Memory that the kernel writes to is present before the kernel is asked. A page fault in a thread that is being killed would make the
 //!    kernel fail the request with EIO, where it could have kept it for the next server.
 
@@ -20,43 +20,44 @@ use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Requests that are submitted together, at most: enough for fingerprints in batches of 16.
+/// The largest number of requests that are submitted together: enough for fingerprints in batches of 16.
 const BATCH_MAX: usize = 16;
 
-/// What one server thread works with.
+/// The tools of one server thread.
 pub struct Receiver {
     target: SharedTarget,
     info: TargetInfo,
     disk_name: Arc<str>,
     in_hand: Arc<InHand>,
-    /// Waits for a request.
+    /// The channel that waits for a request.
     waiting: Arc<Channel>,
-    /// Takes what else is there.
+    /// The channel that takes further requests without waiting.
     draining: Arc<Channel>,
     head: [u8; HEAD_BYTES],
-    /// Buffers of one block, filled up before each wait.
+    /// Buffers of one block, completed before each wait.
     singles: Vec<BufferMut>,
     /// A buffer as large as the last write of several blocks.
     guess: Option<BufferMut>,
     guess_blocks: usize,
-    /// The guess went with a request of this batch.
+    /// A request of this batch took the guess.
     guess_gone: bool,
-    /// Takes the part of a payload that neither of them takes: byte k of a payload is received at byte k, where it is received here at all.
+    /// Takes the part of a payload that neither of them takes: byte k of a payload is received at byte k of it, where it is received here
+    /// at all.
     spill: BufferMut,
     batch: Vec<Incoming>,
 }
 
-/// Why a server thread ended.
+/// The reason why a server thread ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Nobody uses the file system any more.
     Over,
-    /// The kernel refuses to give requests, or the target memory for them.
+    /// The kernel refuses to give requests, or the target refuses memory for them.
     Broken,
 }
 
 impl Receiver {
-    /// A server thread's tools: `waiting` waits for requests, `draining` does not. `disk_name`: see [`files::disk_name`].
+    /// Returns a server thread's tools: `waiting` waits for requests, `draining` does not. `disk_name`: see [`files::disk_name`].
     pub fn new(target: SharedTarget, in_hand: Arc<InHand>, disk_name: Arc<str>, waiting: Arc<Channel>, draining: Arc<Channel>) -> Self {
         let info = target.info();
         Self {
@@ -110,7 +111,7 @@ impl Receiver {
         }
     }
 
-    /// Whether one more request can be received without a copy that more memory would spare.
+    /// Whether one more request can be received without a copy that more memory would avoid.
     fn has_room(&self) -> bool {
         self.batch.len() < BATCH_MAX && !self.singles.is_empty() && !self.guess_gone
     }
@@ -119,8 +120,8 @@ impl Receiver {
         index((self.info.request_bytes_max / BLOCK_BYTES).clamp(1, count(REQUEST_BYTES_MAX / BLOCK_SIZE)))
     }
 
-    /// Takes from the target what the next batch needs. Nothing is held unsubmitted now, so it may wait; what is kept idle must leave room
-    /// for others' requests, so it waits for one block only.
+    /// Takes from the target what the next batch needs. The thread holds no unsubmitted request now, so it may wait; idle memory must leave
+    /// room for others' requests, so it waits for one block only.
     fn refill(&mut self) -> Result<(), Failure> {
         debug_assert!(self.batch.is_empty(), "waiting for memory with {} requests in hand", self.batch.len());
         if self.singles.is_empty() {
@@ -141,7 +142,7 @@ impl Receiver {
     }
 
     /// Receives a request: its head, then its payload's first block into a buffer of one block, its next blocks into the guess, the rest
-    /// into the spill.
+    /// into `spill`.
     fn receive(&mut self, channel: &Channel) -> Result<Received, Errno> {
         let single = self.singles.last_mut().expect("has_room").bytes_mut();
         let guessed: &mut [u8] = self.guess.as_mut().map_or(&mut [], |guess| &mut guess.bytes_mut()[BLOCK_SIZE..]);
@@ -149,7 +150,7 @@ impl Receiver {
         channel.receive(&mut [IoSliceMut::new(&mut self.head), IoSliceMut::new(single), IoSliceMut::new(guessed), IoSliceMut::new(spilled)])
     }
 
-    /// Takes in hand what was just received through `channel`.
+    /// Takes in hand the request that was just received through `channel`.
     fn take(&mut self, channel: &Arc<Channel>, received: usize) {
         let head = self.head;
         let request = match wire::parse(&head, received) {
@@ -196,7 +197,7 @@ impl Receiver {
         }
     }
 
-    /// Reads whole sectors and cuts out what was asked for, in parts where the target takes no request that large.
+    /// Reads whole sectors and cuts out the requested bytes, in parts where the target takes no request that large.
     fn read(&mut self, answer: Answer, offset: u64, bytes: u64) {
         let (from, end) = (offset - offset % SECTOR_BYTES, (offset + bytes).next_multiple_of(SECTOR_BYTES));
         let skip = offset - from;
@@ -242,8 +243,8 @@ impl Receiver {
         }
     }
 
-    /// A write that was received in pieces: copies it into buffers of the right size, in parts where the target takes no request that
-    /// large.
+    /// Passes on a write that was received in pieces: copies it into buffers of the right size, in parts where the target takes no request
+    /// that large.
     fn write_copied(&mut self, answer: Answer, offset: u64, bytes: usize, fua: bool, written: [u8; 8]) {
         // In a block-aligned part, a part of the largest size has no unused bytes.
         let part_bytes = count(self.request_blocks_max()) * BLOCK_BYTES;
@@ -269,7 +270,7 @@ impl Receiver {
         }
     }
 
-    /// Copies the payload from byte `from` on to where it is needed.
+    /// Copies the payload from byte `from` on to its final place.
     fn copy_payload(&self, mut from: usize, mut to: &mut [u8]) {
         let single = self.singles.last().expect("it was received there").bytes();
         let guess = self.guess.as_ref().map_or(&[][..], BufferMut::bytes);
@@ -288,7 +289,7 @@ impl Receiver {
     }
 }
 
-/// Makes sure that every page is there: see invariant 3.
+/// Makes every page of a buffer present: see invariant 3.
 fn present(mut buffer: BufferMut) -> BufferMut {
     for i in 0..buffer.blocks() {
         buffer.block_mut(i)[0] = 0;
@@ -310,12 +311,12 @@ fn fail(answer: Answer, failure: Failure) {
     if failure == Failure::Full { answer.send_back() } else { answer.refuse(errno(failure)) }
 }
 
-/// The range from `from` to `end` in parts of `part_bytes`: where each begins, and its length.
+/// Splits the range from `from` to `end` into parts of `part_bytes`: the beginning of each, and its length.
 fn split(from: u64, end: u64, part_bytes: u64) -> Vec<(u64, u64)> {
     (from..end).step_by(index(part_bytes)).map(|at| (at, part_bytes.min(end - at))).collect()
 }
 
-/// `bytes` of the segments' bytes, from `skip` on.
+/// Returns `bytes` of the segments' bytes, from `skip` on.
 fn cut_out(segments: Vec<Segment>, mut skip: u64, mut bytes: u64) -> Vec<Segment> {
     let mut kept = Vec::with_capacity(segments.len());
     for segment in segments {
@@ -335,7 +336,7 @@ fn cut_out(segments: Vec<Segment>, mut skip: u64, mut bytes: u64) -> Vec<Segment
     kept
 }
 
-/// A request that went to the target in several parts: answered when all of them are.
+/// A request that went to the target in several parts: it is answered when all of them are.
 struct Gather(Mutex<Parts>);
 
 struct Parts {
@@ -354,13 +355,13 @@ impl Gather {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).read.len()
     }
 
-    /// Part `part` was answered; `success` answers the whole when it was the last and none has failed.
+    /// Notes the answer to part `part`; `success` answers the whole when it was the last and none has failed.
     fn part(&self, part: usize, reply: Reply, success: impl FnOnce(Answer, Vec<Segment>)) {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match reply {
             Reply::Done => {}
             Reply::Data(segments) => parts.read[part] = segments,
-            // What failed is not tried again because another part may be.
+            // A failed part is not retried because another part may be.
             Reply::Failed(Failure::Full) => parts.failure = parts.failure.or(Some(Failure::Full)),
             Reply::Failed(failure) => parts.failure = Some(failure),
         }

@@ -1,4 +1,4 @@
-//! The kernel's part is played through a socket pair that keeps messages apart, as /dev/fuse does.
+//! A socket pair that keeps messages apart, as /dev/fuse does, plays the kernel's part.
 
 use super::*;
 use crate::frontend::fuse::wire::{InHeader, falloc};
@@ -12,11 +12,11 @@ use zerocopy::{FromZeros, IntoBytes};
 
 const BYTES: usize = 1 << 20;
 
-/// Memory as a target. It notes where each write's bytes came to lie.
+/// Memory as a target. It notes where each write's bytes are.
 struct Ram {
     request_bytes_max: u64,
     state: Mutex<State>,
-    /// Buffers that may be out at once.
+    /// The number of buffers that may be in use at once.
     budget_blocks: usize,
     room: std::sync::Condvar,
 }
@@ -24,13 +24,13 @@ struct Ram {
 struct State {
     bytes: Vec<u8>,
     log: Vec<(Op, u64, u64)>,
-    /// Requests with FUA.
+    /// The number of requests with FUA.
     fua: usize,
-    /// Blocks that are handed out, in front-end or here.
+    /// The number of blocks that are handed out, in the front-end or here.
     out: usize,
-    /// What `buffer` and `try_buffer` gave: address and blocks.
+    /// The buffers that `buffer` and `try_buffer` gave: address and blocks.
     given: Vec<(usize, usize)>,
-    /// Where writes' bytes lay.
+    /// The addresses of writes' bytes.
     written_from: Vec<usize>,
     held: Vec<Incoming>,
     hold: bool,
@@ -143,7 +143,7 @@ impl Rig {
         Self { thread: rig.1.start(), ..rig.0 }
     }
 
-    /// With requests waiting before the thread starts: see `start`.
+    /// Makes a rig where requests wait before the thread starts: see `start`.
     fn stopped(ram: Arc<Ram>) -> (Self, Later) {
         let (kernel_a, waiting) = pair(SocketFlags::CLOEXEC);
         let (kernel_b, draining) = pair(SocketFlags::CLOEXEC);
@@ -164,7 +164,7 @@ impl Rig {
         self.send_opened(0, channel, opcode, unique, offset, bytes, payload);
     }
 
-    /// The same through a file that was opened with these flags.
+    /// Sends the same through a file that was opened with these flags.
     #[allow(clippy::too_many_arguments, reason = "the fields of a message")]
     fn send_opened(&self, flags: u32, channel: usize, opcode: u32, unique: u64, offset: u64, bytes: usize, payload: &[u8]) {
         let size = u32::try_from(bytes).unwrap().to_ne_bytes();
@@ -175,7 +175,7 @@ impl Rig {
         self.send_io(0, 16, unique, offset, payload.len(), payload);
     }
 
-    /// The next answer: its number, its error, its payload.
+    /// Returns the next answer: its number, its error, its payload.
     fn answer(&self, channel: usize) -> (u64, i32, Vec<u8>) {
         let mut bytes = vec![0; 300 << 10];
         let mut polled = [rustix::event::PollFd::new(&self.kernel[channel], rustix::event::PollFlags::IN)];
@@ -246,7 +246,7 @@ fn writes_of_any_shape_land_where_they_belong() {
 fn one_block_and_the_size_seen_before_are_not_copied() {
     let rig = Rig::new(Ram::new(1 << 20, 1000));
     rig.write(0, &bytes_of(1, 4096));
-    // The first of its size teaches the size; the next ones lie in a buffer that was there before they came.
+    // The first one shows the size; the next ones arrive in a buffer that was there before.
     for i in 0..3 {
         rig.write(0, &bytes_of(i, 32_768));
     }
@@ -255,7 +255,7 @@ fn one_block_and_the_size_seen_before_are_not_copied() {
     let givens: Vec<usize> = state.given.iter().map(|&(address, _)| address).collect();
     let large: Vec<_> = state.given.iter().filter(|&&(_, blocks)| blocks == 8).collect();
     assert!(state.written_from.iter().all(|address| givens.contains(address) && address % 4096 == 0));
-    // One for the copy of the first, one kept ready for each that followed and one for the next that never came.
+    // One is for the copy of the first, one is kept ready for each that followed, and one is for the next that never came.
     assert_eq!(large.len(), 5 - 1, "{:?}", state.given);
 }
 
@@ -320,7 +320,7 @@ fn what_waits_is_taken_as_one_batch() {
     for i in 1..16 {
         assert_eq!(rig.answer(1).0, i, "answers go back through the channel of their request, in order here");
     }
-    // The waiting channel has nothing more; one request there makes it look at the other.
+    // The waiting channel has no further request; one there makes the thread look at the other.
     rig.send_write(99, 0, &bytes_of(0, 4096));
     assert_eq!(rig.answer(0).0, 99);
     for i in 16..20 {
@@ -332,7 +332,7 @@ fn what_waits_is_taken_as_one_batch() {
 
 #[test]
 fn little_memory_is_enough_and_is_waited_for_with_empty_hands() {
-    // Room for four blocks: one kept ready, and no guess of eight.
+    // There is room for four blocks: one kept ready, and no guess of eight.
     let (rig, later) = Rig::stopped(Ram::new(16_384, 5));
     rig.send_write(0, 0, &bytes_of(0, 32_768));
     for i in 1..8 {

@@ -1,12 +1,12 @@
 //! A FUSE session from its beginning: /dev/fuse, the mount, the handshake, and the descriptors that outlive any server.
 //!
-//! 1. Whoever holds a [`Session`] keeps it alive. A server is lent its descriptors and may die at any moment.
-//! 2. *All* descriptors stay with the holder, the cloned ones too: when the last copy of a clone is closed, the kernel fails whatever was
-//!    taken through it and not answered, and nothing is left to send again.
-//! 3. The handshake is done here, before the first server starts, so that no server ever sees INIT and none has to know whether it is the
-//!    first one.
-//! 4. The mount is in no directory tree: it lives as long as its descriptor or a file opened below it, the loop device's. A mount with a
-//!    place would be copied into every mount namespace that somebody makes meanwhile (a container's), and not end before those do.
+//! 1. The holder of a [`Session`] keeps it alive. A server inherits its descriptors and may die at any moment.
+//! 2. *All* descriptors stay with the holder, the cloned ones too: when the last copy of a clone is closed, the kernel fails all unanswered
+//!    requests that were taken through it, and nothing is left to send again.
+//! 3. The handshake is done here, before the first server starts. So no server ever sees INIT, and none has to know whether it is the first
+//!    one.
+//! 4. The mount is in no directory tree: it lives as long as its descriptor or a file opened below it, the loop device's. A mount in a
+//!    directory would be copied into every mount namespace that is made meanwhile (a container's), and not end before those do.
 
 use super::wire::replies::{self, Agreement};
 use super::wire::{self, Ask, init};
@@ -18,15 +18,15 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// The largest write (and read), in bytes: what the kernel makes of its 256 pages of 4 KiB.
+/// The largest write (and read), in bytes: 256 pages of 4 KiB, the kernel's limit.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// Requests that the kernel sends ahead. Its default of 12 throttles. More than a loop device has writes under way, 128 of two requests
-/// each: those that wait while the volume is full would else keep its discards from being sent.
+/// The number of requests that the kernel sends ahead; its default of 12 throttles. It is more than a loop device has writes under way, 128
+/// of two requests each: otherwise those that wait while the volume is full would keep its discards from being sent.
 const BACKGROUND_MAX: u16 = 512;
-/// Channels of each server thread: one that it waits on, one that never waits and empties the queue into a batch.
+/// The number of channels of each server thread: one that it waits on, one that never waits and empties the queue into a batch.
 pub const CHANNELS_A_THREAD: usize = 2;
 
-/// What we would like of the kernel.
+/// The flags that a session asks of the kernel.
 const WANTED: u64 = init::ASYNC_READ
     | init::BIG_WRITES
     | init::DO_READDIRPLUS
@@ -45,7 +45,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Mounts a file system and shakes hands with the kernel, for servers of `threads` threads. `source` is what the kernel shows of it in
+    /// Mounts a file system and does the handshake with the kernel, for servers of `threads` threads. The kernel shows `source` in
     /// messages. Needs root.
     ///
     /// # Errors
@@ -65,30 +65,31 @@ impl Session {
         Ok(Self { channels, mount: Some(mount), resend })
     }
 
-    /// The session that these descriptors are of, which a server was lent by a supervisor that is dead. `resend`: see [`Self::can_resend`].
+    /// Returns the session of these descriptors, which a server inherited from a supervisor that is dead. `resend`: see
+    /// [`Self::can_resend`].
     #[must_use]
     pub const fn inherited(channels: Vec<OwnedFd>, resend: bool) -> Self {
         Self { channels, mount: None, resend }
     }
 
-    /// The descriptors that a server needs: for each thread one that waits and one that does not.
+    /// Returns the descriptors that a server needs: for each thread one that waits and one that does not.
     #[must_use]
     pub fn channels(&self) -> &[OwnedFd] {
         &self.channels
     }
 
-    /// The root directory, until [`Self::let_go`].
+    /// Returns the root directory, until [`Self::let_go`].
     #[must_use]
     pub fn root(&self) -> Option<&OwnedFd> {
         self.mount.as_ref()
     }
 
-    /// Lets go of the mount: from now on it lasts as long as files below it are open, and no longer.
+    /// Releases the mount: from now on it lasts only as long as files below it are open.
     pub fn let_go(&mut self) {
         self.mount = None;
     }
 
-    /// Whether nobody uses the file system any more: no server has anything to do from now on.
+    /// Whether nobody uses the file system any more, so that no server has further work.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let mut polled = [PollFd::new(&self.channels[0], PollFlags::IN)];
@@ -103,7 +104,7 @@ impl Session {
     }
 }
 
-/// Whether the kernel can send again what a server has taken and not answered, through these descriptors of a session. It does so.
+/// Whether the kernel can send again the unanswered requests that a server has taken, through these descriptors of a session. It does so.
 #[must_use]
 pub fn can_resend(channels: &[OwnedFd]) -> bool {
     channels.first().is_some_and(|first| rustix::io::write(first, &replies::resend()).is_ok())
@@ -128,9 +129,9 @@ fn open_device(flags: OFlags) -> Result<OwnedFd, Error> {
         .map_err(|e| system("cannot open /dev/fuse (is the module fuse loaded? `modprobe fuse`)".into(), e))
 }
 
-/// Answers INIT; says whether the kernel can resend.
+/// Answers INIT; returns whether the kernel can resend.
 fn handshake(channel: BorrowedFd<'_>) -> Result<bool, Error> {
-    // The kernel takes no buffer that could not hold the smallest max_write.
+    // The kernel refuses a buffer that could not hold the smallest max_write.
     let mut buffer = vec![0; 64 << 10];
     loop {
         let received = match rustix::io::read(channel, &mut buffer[..]) {
@@ -146,7 +147,7 @@ fn handshake(channel: BorrowedFd<'_>) -> Result<bool, Error> {
             continue;
         };
         if major > wire::MAJOR {
-            // The protocol's way to ask for our major version: say it, and INIT comes again.
+            // By the protocol, a reply with this major version makes the kernel send INIT again.
             let ours = Agreement { minor: wire::MINOR, max_readahead: 0, flags: 0, max_background: 0, max_write: 0, max_pages: 0 };
             answer(channel, unique, 0, &replies::init_out(&ours))?;
             continue;

@@ -1,7 +1,7 @@
-//! The process that keeps a session alive while servers come and go.
+//! The process that keeps a session alive while servers are replaced.
 //!
-//! 1. It does as little as it can: mount, start a server, wait. It never touches the file system that it keeps, takes no request, and holds
-//!    no lock, so that nothing a server or client does can stop or kill it. What has to touch it is done by a child, the *hands*.
+//! 1. It does as little as it can: mount, start a server, wait. It never uses the file system that it keeps, takes no request, and holds no
+//!    lock, so that nothing a server or client does can stop or kill it. A child, the *hands*, does the work that has to use it.
 //! 2. Servers are started and replaced as for any attachment ([`crate::supervision::watch`]).
 //! 3. Once the loop device is there, it alone keeps the file system: when it goes, so do file system, server and supervisor.
 //! 4. When it dies itself, its server starts the next one, which *adopts* session and server and goes on ([`crate::supervision`]).
@@ -23,39 +23,40 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 
-/// What to supervise.
+/// The session to supervise.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the kernel's messages call it: the volume's path.
+    /// The name in the kernel's messages: the volume's path.
     pub source: String,
-    /// What its loop device is known by: see [`loopdev::find`](super::loopdev::find).
+    /// The tag of its loop device: see [`loopdev::find`](super::loopdev::find).
     pub tag: String,
-    /// Threads of each server.
+    /// The number of threads of each server.
     pub threads: usize,
     pub limit: DeathLimit,
-    /// Act as though the kernel could not send requests again (to test what happens then).
+    /// Act as though the kernel could not send requests again (for tests).
     pub without_resend: bool,
 }
 
-/// The commands that do the work, and an ear for what happens.
+/// The commands that do the work, and a receiver of events.
 pub trait Crew {
-    /// Serves: it is lent `handover`, and understands it by [`Lent::from_arguments`](crate::supervision::lent::Lent::from_arguments).
+    /// Returns the command that serves: it inherits `handover`, and reads it by
+    /// [`Lent::from_arguments`](crate::supervision::lent::Lent::from_arguments).
     fn server(&mut self, handover: &Handover<'_>) -> Start;
-    /// Puts a loop device on the file system, by [`attach_loop`](super::attach_loop), and prints its path and nothing else to standard
-    /// output. It is lent `hands`, and understands it by [`Hands::from_arguments`].
+    /// Returns the command that puts a loop device on the file system, by [`attach_loop`](super::attach_loop), and prints its path and
+    /// nothing else to standard output. It inherits `hands`, and reads it by [`Hands::from_arguments`].
     fn hands(&mut self, hands: &Hands<'_>) -> Start;
-    /// Waits for the loop device that the hands of a dead supervisor have made, or are making, and prints its path and nothing else to
-    /// standard output. It ends with this process.
+    /// Returns the command that waits for the loop device that the hands of a dead supervisor have made, or are making, and prints its path
+    /// and nothing else to standard output. It ends with this process.
     fn finder(&mut self) -> Start;
-    /// Takes the loop device away, by [`loopdev::detach`](super::loopdev::detach).
+    /// Returns the command that takes the loop device away, by [`loopdev::detach`](super::loopdev::detach).
     fn detach(&mut self, device: &Path) -> Start;
-    /// The exit code that the server of this number has left word of, if it ended by itself.
+    /// Returns the exit code that the server of this number has left, if it ended by itself.
     fn word(&mut self, server: u32) -> Option<i32>;
-    /// Something happened.
+    /// Reports an event.
     fn report(&mut self, event: Event);
 }
 
-/// What happens, for a log.
+/// An event, for a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The file system is mounted. Without `resend`, the death of a server ends the session with I/O errors.
@@ -64,13 +65,13 @@ pub enum Event {
     Adopted { server: u32 },
     /// A server answers requests.
     Ready { server: u32 },
-    /// There is the block device.
+    /// The block device is there.
     Attached { device: PathBuf },
-    /// A server died and another takes its place.
+    /// A server died and another replaces it.
     Replaced { dead: u32, ending: Ending },
-    /// Somebody sent SIGTERM or SIGINT, and the command that detaches was started.
+    /// SIGTERM or SIGINT arrived, and the command that detaches was started.
     Detaching,
-    /// That command failed: the device is in use, and goes on working.
+    /// The command that detaches failed: the device is in use, and goes on working.
     DetachFailed { status: ExitStatus },
 }
 
@@ -79,7 +80,7 @@ pub enum Event {
 /// # Errors
 /// See [`Ended`].
 pub fn supervise(plan: &Plan, crew: &mut dyn Crew) -> Result<(), Ended> {
-    // Before the first child: the end of each is heard.
+    // This comes before the first child, so that the end of each is noticed.
     let signals = Signals::new()?;
     let session = Session::mount(&plan.source, plan.threads)?;
     let resend = session.can_resend() && !plan.without_resend;
@@ -102,7 +103,7 @@ pub fn adopt(plan: &Plan, crew: &mut dyn Crew, adoption: Adoption, resend: bool,
         None => Stage::Attaching(start(crew.finder().stdout(Stdio::piped()), "finds the loop device")?),
     };
     let session = Session::inherited(adoption.kept, resend);
-    // Not asked whether it is ready: the device is what it takes.
+    // It is not asked whether it is ready: the existing device is enough.
     let server = Running::adopted(adoption.server, None);
     Watch { plan, crew, session, stage, stop: false }.run_to_the_end(&signals, Some(server))
 }
@@ -112,11 +113,11 @@ struct Watch<'a> {
     crew: &'a mut dyn Crew,
     session: Session,
     stage: Stage,
-    /// Somebody wants the end.
+    /// The end is wanted.
     stop: bool,
 }
 
-/// How far the session is.
+/// The progress of the session.
 enum Stage {
     /// The first server is not ready yet.
     Starting,
@@ -168,7 +169,7 @@ impl Attachment for Watch<'_> {
         self.stop = true;
     }
 
-    /// Looks whether a helper has finished, and what is to be done next.
+    /// Checks whether a helper has finished, and decides on the next step.
     fn advance(&mut self, server: &mut Running) -> Result<(), Ended> {
         match &mut self.stage {
             Stage::Starting if self.stop => {
@@ -179,7 +180,7 @@ impl Attachment for Watch<'_> {
                 let Ok(Some(status)) = child.try_wait() else { return Ok(()) };
                 let mut path = String::new();
                 let read = child.stdout.take().is_some_and(|mut output| output.read_to_string(&mut path).is_ok());
-                // Whether there is a loop device or not: the file system is to last no longer.
+                // With or without a loop device, the file system is to last no longer.
                 self.session.let_go();
                 self.stage = if status.success() && read && !path.trim().is_empty() {
                     let device = PathBuf::from(path.trim());
@@ -214,7 +215,7 @@ impl Watch<'_> {
     fn run_to_the_end(mut self, signals: &Signals, adopted: Option<Running>) -> Result<(), Ended> {
         let plan = self.plan;
         let ended = run(&mut self, signals, plan.limit, adopted);
-        // Here the session ends, if not before: whoever still waits for an answer gets an error.
+        // The session ends here at the latest: a client that still waits for an answer gets an error.
         drop(self);
         if matches!(ended, Err(Ended::GaveUp { .. } | Ended::NoResend { .. })) {
             clear_dead(&plan.tag);
@@ -223,7 +224,7 @@ impl Watch<'_> {
     }
 
     fn start_hands(&mut self) -> Result<Child, Error> {
-        let root = self.session.root().expect("the session lets go of it only after this");
+        let root = self.session.root().expect("the session releases it only after this");
         start(self.crew.hands(&Hands { root }).stdout(Stdio::piped()), "makes the loop device")
     }
 

@@ -1,4 +1,4 @@
-//! The clients of one server, by way of a listening socket.
+//! The clients of one server, through a listening socket.
 
 use super::listen::Listening;
 use super::plan::Details;
@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-/// Those of a socket.
+/// The clients of a socket.
 pub struct NbdClients {
     pub details: Details,
     /// The socket that a supervisor keeps; without one, this process makes a socket for itself.
@@ -41,7 +41,7 @@ impl Clients for NbdClients {
         thread("signals").spawn(watch).map(drop).map_err(cannot)
     }
 
-    /// Connections end with their server.
+    /// Connections end with their server, so an unanswered request never comes again.
     fn send_again(&self) -> bool {
         false
     }
@@ -51,7 +51,7 @@ impl Clients for NbdClients {
         let listening = self.kept.map_or_else(|| Listening::at(&listen), Ok)?;
         let mut server = Server::start_on(listening, export, Limits::default(), served.clone().target())?;
         ready(&server.location())?;
-        // The sender of the signals never goes away.
+        // The sender of the signals lives as long as the process.
         let _ = stopped.recv();
         served.end_waiting();
         if let Err(error) = server.stop() {

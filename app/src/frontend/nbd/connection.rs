@@ -1,8 +1,8 @@
-//! One client's connection: reads requests in large gulps and hands them to the target in batches.
+//! One client's connection: it reads many requests at once and hands them to the target in batches.
 //!
-//! 1. As many requests as one receive brought are submitted as one batch. While the connection waits (for the client, for memory, for room
-//!    among the requests in flight) it holds no unsubmitted request.
-//! 2. A write's bytes go to the target's memory: copied from the inbox when they are there, received straight into it when they are not.
+//! 1. The requests of one receive are submitted as one batch. While the connection waits (for the client, for memory, for room among the
+//!    requests in flight) it holds no unsubmitted request.
+//! 2. A write's bytes go to the target's memory: copied from the inbox where they are there, otherwise received straight into it.
 //! 3. Nothing that a client sends, or leaves out, touches another connection.
 
 use super::inbox::Inbox;
@@ -20,12 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A payload of more bytes than this that has not wholly come is received straight into the target's memory.
+/// The size above which a payload that has not wholly come is received straight into the target's memory.
 pub const DIRECT_MIN: usize = 16 << 10;
 /// The slowest that a client may send a message that it has begun, in bytes a second, after the time limit that every receive has.
 const SPEED_MIN: u64 = 64 << 10;
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub enum End {
     #[error("the client left")]
@@ -47,39 +47,39 @@ pub enum End {
 }
 
 impl End {
-    /// Whether bytes may be on their way that nobody will read.
+    /// Whether bytes may still be arriving that nobody will read.
     #[must_use]
     pub fn leaves_bytes(&self) -> bool {
         matches!(self, Self::Malformed(_) | Self::TooLong(_) | Self::Stopped)
     }
 }
 
-/// What a connection is made of.
+/// The parts of a connection.
 pub struct Connection {
     pub socket: Arc<Socket>,
     pub outbox: Arc<Outbox>,
     pub target: SharedTarget,
     pub export: Arc<Export>,
     pub agreement: Agreement,
-    /// The server is stopping: finish what has come and leave.
+    /// The server is stopping: the connection finishes the requests that have come, and ends.
     pub stopping: Arc<AtomicBool>,
-    /// How long the client may pause within a message.
+    /// The time that the client may pause within a message.
     pub stall: Duration,
 }
 
-/// The reading half at work.
+/// The reading half of a connection.
 pub struct Reader {
     pub(super) connection: Connection,
     inbox: Inbox,
     batch: Vec<Incoming>,
     batch_cost: u64,
-    /// What may still be taken before looking at the outbox again, the batch already subtracted.
+    /// The cost of requests that may still be taken before the next look at the outbox; the batch is already subtracted.
     room: u64,
-    /// Bytes of refused payload still to be thrown away.
+    /// The number of bytes of refused payload that are still to be thrown away.
     skip: usize,
-    /// What is answered to it once it is gone: some clients take no answer while they are still sending.
+    /// The answer to a refused request once its payload is gone: some clients take no answer while they are still sending.
     refusal: Option<(RequestHead, u64, ErrorNumber)>,
-    /// When the client last finished a message.
+    /// The time when the client last finished a message.
     progress: Instant,
 }
 
@@ -132,7 +132,7 @@ impl Reader {
                     }
                     return Ok(());
                 }
-                // A client that has nothing to ask for may stay as long as it likes.
+                // A client that asks for nothing may stay as long as it likes.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && !within => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(End::Stalled),
                 Err(e) => return Err(End::Lost(e)),
@@ -140,7 +140,7 @@ impl Reader {
         }
     }
 
-    /// Takes every request that the inbox holds whole.
+    /// Takes every request that is whole in the inbox.
     fn take_requests(&mut self) -> Result<(), End> {
         loop {
             self.skip -= self.inbox.discard(self.skip);
@@ -213,7 +213,7 @@ impl Reader {
         }
     }
 
-    /// Looks how much may be taken now. Nothing may be waiting to be submitted.
+    /// Updates the room that is left. No request may be waiting to be submitted.
     pub(super) fn look_for_room(&mut self) {
         self.room = self.connection.outbox.room();
     }
@@ -224,7 +224,7 @@ impl Reader {
         self.skip = payload;
     }
 
-    /// Memory for `length` bytes that are to be written at `offset`.
+    /// Returns memory for `length` bytes that are to be written at `offset`.
     pub(super) fn buffer(&mut self, offset: u64, length: u32) -> Result<BufferMut, Failure> {
         let blocks = index((offset % BLOCK_BYTES + u64::from(length)).div_ceil(BLOCK_BYTES));
         if let Some(buffer) = self.connection.target.try_buffer(blocks) {
@@ -234,7 +234,7 @@ impl Reader {
         self.connection.target.buffer(blocks)
     }
 
-    /// Moves the next `length` bytes of a write, which go to `offset`, into `buffer`, receiving what has not come.
+    /// Moves the next `length` bytes of a write, which go to `offset`, into `buffer`, and receives those that have not come.
     pub(super) fn payload(&mut self, offset: u64, length: u32, buffer: &mut BufferMut) -> Result<(), End> {
         let (start, length) = (index(offset % BLOCK_BYTES), index(u64::from(length)));
         let mut missing = &mut buffer.bytes_mut()[start..start + length];
@@ -246,8 +246,8 @@ impl Reader {
         self.submit();
         let limit = self.connection.stall + Duration::from_secs(count(length) / SPEED_MIN);
         while !missing.is_empty() {
-            // What follows the payload comes along into the inbox, which is empty now: behind a large one only the next request's head,
-            // since that one's payload, likely as large, is to go to the target's memory without passing through here.
+            // The bytes after the payload arrive in the inbox, which is empty now: after a large one only the next request's head, since
+            // its payload, likely as large, is to go to the target's memory without passing through here.
             let wanted = missing.len();
             let mut behind = self.inbox.vacant();
             if length > DIRECT_MIN {

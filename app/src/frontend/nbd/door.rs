@@ -1,4 +1,4 @@
-//! NBD as a front-end: how `attach`, supervisors, servers and `detach` meet it.
+//! NBD as a front-end: its calls for `attach`, supervisors, servers and `detach`.
 
 use super::clients::NbdClients;
 use super::plan::Details;
@@ -20,7 +20,7 @@ const OPTION: &str = "\
 Serve NBD, at a socket or loopback address (default: a socket of its own). Nobody else may enter the socket's directory; where it is \
 missing it is made. Without this: a block device (FUSE and loop) for root, NBD for others";
 
-/// A network block device, on a Unix socket or on this machine's loopback address.
+/// The front-end that makes a network block device, on a Unix socket or on this machine's loopback address.
 pub struct Nbd;
 
 impl Frontend for Nbd {
@@ -57,11 +57,11 @@ impl Frontend for Nbd {
     }
 }
 
-/// How long to wait for the end before the server is asked once more.
+/// The time to wait for the end before the server is asked once more.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Asks the server to detach until it has: one that is killed meanwhile is replaced, and the next one is to be asked, too. Returns when the
-/// attachment is over, or the time.
+/// Asks the server to detach until it has: a server that is killed meanwhile is replaced, and the next one has to be asked, too. Returns
+/// when the attachment is over, or the time.
 fn ask_to_end(places: &Places, deadline: Deadline) -> Outcome {
     loop {
         let before = control::server(&places.control);
@@ -69,7 +69,7 @@ fn ask_to_end(places: &Places, deadline: Deadline) -> Outcome {
         if session::wait_end(&places.lock, deadline.left().min(ASK_AGAIN)) {
             return Ok(());
         }
-        // One that is there and says nothing is not asked for ever; where there is none, or another, one has just been replaced.
+        // A server that is there but silent is not asked forever; where there is none, or another, one has just been replaced.
         let is_silent = asked.is_err() && before.is_some() && before == control::server(&places.control);
         if is_silent || deadline.left().is_zero() {
             return asked.map(drop);

@@ -1,4 +1,4 @@
-//! What the fuzz targets run, and the seeded driver tests too: the decoders, fed with a client that may say anything.
+//! The code that the fuzz targets and the seeded driver tests run: the decoders, with a client that may send anything.
 
 use super::negotiate::{Agreement, Export, PAYLOAD_MAX, negotiate};
 use super::protocol::{REQUEST_BYTES, RequestHead};
@@ -7,7 +7,7 @@ use super::transmission::{Ticket, Verdict, judge};
 use onefold_engine::interface::Op;
 use std::io::{self, Read, Write};
 
-/// A client whose every word is in memory. What it is told is counted and forgotten.
+/// A client whose every word is in memory. It counts what it receives, and forgets it.
 struct Script<'a> {
     words: &'a [u8],
     told: u64,
@@ -34,7 +34,7 @@ fn export() -> Export {
     Export { name: "disk".into(), bytes: 1 << 30, sector_bytes: 512, piece_max: 1 << 20, read_only: false }
 }
 
-/// A whole handshake, and behind it the requests, as [`requests`] reads them.
+/// Runs a whole handshake, followed by the requests, as [`requests`] reads them.
 pub fn session(words: &[u8]) {
     let mut script = Script { words, told: 0 };
     let agreement = negotiate(&mut script, &export());
@@ -47,10 +47,10 @@ pub fn session(words: &[u8]) {
     }
 }
 
-/// A stream of requests, up to the first that closes the connection.
+/// Runs a stream of requests, up to the first that closes the connection.
 ///
 /// # Panics
-/// When a verdict breaks a rule of [`transmission`](super::transmission).
+/// When a decision breaks a rule of [`transmission`](super::transmission).
 pub fn requests(mut words: &[u8], structured: bool) {
     let export = export();
     let mut replies = Replies::default();

@@ -1,10 +1,10 @@
-//! Where clients connect: a Unix socket that only its owner can reach, or a loopback address.
+//! The address where clients connect: a Unix socket that only its owner can reach, or a loopback address.
 //!
 //! 1. The socket of a Unix address is made in a directory that only its owner can enter, and is 0600 from the moment that it exists.
 //! 2. A socket that a dead server left behind is replaced; one that answers, and a file that is no socket, never.
 //! 3. A listening socket outlives its servers as long as any process has it open: clients that come meanwhile wait.
-//! 4. That it is over is a state of the socket itself: it is shut down. So every process that has it sees this, also one that is started
-//!    later, and no client waits any more.
+//! 4. Its end is a state of the socket itself: it is shut down. So every process that has it sees this, also one that is started later, and
+//!    no client waits any more.
 
 use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -19,8 +19,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Connections that wait to be accepted; the kernel makes fewer of it where `net.core.somaxconn` says so. On a Unix socket a client that
-/// comes beyond them is refused at once (EAGAIN), however soon there would be room.
+/// The number of connections that wait to be accepted; the kernel lowers it to `net.core.somaxconn`. A client beyond them is refused on a
+/// Unix socket at once (EAGAIN), however soon there would be room.
 const BACKLOG: i32 = 4096;
 
 /// An address to listen at.
@@ -35,7 +35,7 @@ pub enum Listen {
 impl FromStr for Listen {
     type Err = Error;
 
-    /// `/a/path`, `unix:a/path`, `127.0.0.1:10809`, `[::1]:10809` or `localhost:10809`.
+    /// Parses `/a/path`, `unix:a/path`, `127.0.0.1:10809`, `[::1]:10809` or `localhost:10809`.
     fn from_str(typed: &str) -> Result<Self, Error> {
         if let Some(path) = typed.strip_prefix("unix:") {
             return Ok(Self::Unix(path.into()));
@@ -61,7 +61,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// A listening socket, and where it is found.
+/// A listening socket, and its place.
 #[derive(Debug)]
 pub struct Listening {
     descriptor: OwnedFd,
@@ -81,13 +81,13 @@ impl Listening {
         Ok(Self { descriptor, place })
     }
 
-    /// The socket that another process has made, and left at `place`.
+    /// Returns the socket that another process has made, and left at `place`.
     #[must_use]
     pub const fn inherited(descriptor: OwnedFd, place: Place) -> Self {
         Self { descriptor, place }
     }
 
-    /// What a process is lent that is to listen here.
+    /// Returns the descriptor for a process that is to listen here.
     #[must_use]
     pub const fn descriptor(&self) -> &OwnedFd {
         &self.descriptor
@@ -98,18 +98,18 @@ impl Listening {
         &self.place
     }
 
-    /// The same socket, for another thread.
+    /// Returns the same socket, for another thread.
     ///
     /// # Errors
-    /// When there are too many descriptors.
+    /// When too many descriptors are open.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { descriptor: self.descriptor.try_clone()?, place: self.place.clone() })
     }
 
-    /// No client is let in from now on, by any process. Those that wait are sent away by whoever accepts them, or when the last process
-    /// closes it.
+    /// Ends it: no process lets a client in from now on. Waiting clients are sent away by the process that accepts them, or when the last
+    /// process closes the socket.
     pub fn end(&self) {
-        // It fails where it is over already.
+        // The call fails where it is over already.
         let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Both);
     }
 
@@ -124,7 +124,7 @@ impl Listening {
         while !self.poll(PollFlags::empty(), None).contains(PollFlags::HUP) {}
     }
 
-    /// Waits for a client. False where it is over instead.
+    /// Waits for a client. Returns false where it is over instead.
     #[must_use]
     pub fn wait_client(&self) -> bool {
         loop {
@@ -135,15 +135,15 @@ impl Listening {
         }
     }
 
-    /// Lets a client in that waits.
+    /// Accepts a client that waits.
     ///
     /// # Errors
-    /// When it has gone already, the system has no room for it, or there is none and this is over.
+    /// When the client has gone already, the system has no room for it, or there is none and this is over.
     pub fn accept(&self) -> io::Result<OwnedFd> {
         Ok(rustix::net::accept_with(&self.descriptor, SocketFlags::CLOEXEC)?)
     }
 
-    /// What has happened; nothing where a signal did. That it is over is told unasked.
+    /// Returns the events that have happened; none where a signal interrupted. The kernel reports the end unasked.
     fn poll(&self, wanted: PollFlags, timeout: Option<&Timespec>) -> PollFlags {
         let mut waits = [PollFd::new(&self.descriptor, wanted)];
         match rustix::event::poll(&mut waits, timeout) {
@@ -153,17 +153,17 @@ impl Listening {
     }
 }
 
-/// Where a listening socket is found.
+/// The place of a listening socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Place {
-    /// With the port that the system chose.
+    /// The address, with the port that the system chose.
     address: Listen,
-    /// Device and inode of a Unix socket's file.
+    /// The device and inode of a Unix socket's file.
     file: Option<(u64, u64)>,
 }
 
 impl Place {
-    /// Where clients find the export `name`: an NBD URI.
+    /// Returns the place where clients find the export `name`: an NBD URI.
     #[must_use]
     pub fn uri(&self, name: &str) -> String {
         let name = escaped(name.as_bytes(), b"");
@@ -173,7 +173,7 @@ impl Place {
         }
     }
 
-    /// Removes a Unix socket's file, if it is still this one's: for as long as the socket is open, no other file has its number.
+    /// Removes a Unix socket's file, if it is still this one's: as long as the socket is open, no other file has its number.
     ///
     /// # Errors
     /// When the file is there and cannot be removed.
@@ -212,13 +212,14 @@ fn listen_unix(path: &Path) -> Result<(OwnedFd, Place), Error> {
         Error::Setting(format!("{} has {bytes} bytes, more than a socket's path may have (107): choose a shorter one", absolute.display()))
     })?;
     let directory = absolute.parent().ok_or_else(|| Error::Setting(format!("{} is no path for a socket", path.display())))?;
-    // Held until the end: two servers that start at once take turns at looking and binding.
+    // The lock is held until the end: two servers that start at once take turns at looking and binding.
     let _turn = own_directory(directory)?;
     make_way(&absolute, &name)?;
 
     let bind = || -> io::Result<(OwnedFd, std::fs::Metadata)> {
         let descriptor = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // Linux gives the file the mode that the socket has when it is bound: no moment with more, no umask that other threads would share.
+        // Linux gives the file the mode that the socket has when it is bound: there is no moment with a wider mode, and no umask that other
+        // threads would share.
         rustix::fs::fchmod(&descriptor, Mode::RUSR | Mode::WUSR)?;
         rustix::net::bind(&descriptor, &name)?;
         rustix::net::listen(&descriptor, BACKLOG)?;
@@ -228,8 +229,8 @@ fn listen_unix(path: &Path) -> Result<(OwnedFd, Place), Error> {
     Ok((descriptor, Place { address: Listen::Unix(absolute), file: Some((made.dev(), made.ino())) }))
 }
 
-/// Creates the directory if it is missing (not those above it: a path that was mistyped makes no tree), checks that nobody else can enter
-/// it, and locks it.
+/// Creates the directory if it is missing (not those above it: a mistyped path makes no tree), checks that nobody else can enter it, and
+/// locks it.
 fn own_directory(directory: &Path) -> Result<OwnedFd, Error> {
     match std::fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}

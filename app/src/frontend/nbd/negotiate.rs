@@ -1,43 +1,43 @@
 //! The handshake (fixed newstyle): the client names an export and learns what it can do.
 //!
-//! 1. A client that breaks framing is told so where the protocol has words for it, and is let go.
+//! 1. A client that breaks framing gets an error where the protocol has one, and is disconnected.
 //! 2. No length that a client sends becomes an allocation above [`OPTION_BYTES_MAX`].
-//! 3. What is unknown is refused by ERR_UNSUP, and the handshake goes on.
+//! 3. Unknown options are refused by ERR_UNSUP, and the handshake goes on.
 
 use super::protocol::{self, ClientFlags, ExportRequest, Malformed, OptionHead, export_flags, option, option_reply};
 use std::io::{self, Read, Write};
 
-/// The longest option data that is looked at. Names have at most 4096 bytes by the protocol.
+/// The longest option data that is read. Names have at most 4096 bytes by the protocol.
 pub const OPTION_BYTES_MAX: u32 = 8 << 10;
 /// The longest option data that is read and thrown away for a client's sake.
 const OPTION_SKIP_MAX: u32 = 1 << 20;
 /// The most options in one handshake.
 const OPTIONS_MAX: usize = 256;
-/// The longest read or write that is served, in bytes: what clients assume that do not ask. Of a refused write it is also the longest
-/// payload that is read and thrown away.
+/// The longest read or write that is served, in bytes: the size that clients assume that do not ask. It is also the longest payload of a
+/// refused write that is read and thrown away.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
 /// The unit of a request that works best, in bytes.
 pub const PREFERRED_BYTES: u32 = 4096;
 
-/// What is served.
+/// The export: the volume that is served.
 #[derive(Clone, Debug)]
 pub struct Export {
     pub name: String,
     pub bytes: u64,
-    /// The smallest unit of a request that clients are told, in bytes.
+    /// The smallest unit of a request that clients learn of, in bytes.
     pub sector_bytes: u32,
     /// The largest read or write that the target takes at once, in bytes: whole blocks. Longer ones are served in pieces.
     pub piece_max: u32,
     pub read_only: bool,
 }
 
-/// What the handshake agreed on.
+/// The agreement of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
     pub structured: bool,
 }
 
-/// Why a handshake ended without one.
+/// The reason why a handshake ended without an agreement.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error("the client left: {0}")]
@@ -55,7 +55,7 @@ pub enum Refusal {
 }
 
 impl Export {
-    /// The transmission flags.
+    /// Returns the transmission flags.
     #[must_use]
     pub fn flags(&self, structured: bool) -> u16 {
         let mut flags = export_flags::HAS_FLAGS
@@ -80,10 +80,10 @@ impl Export {
     }
 }
 
-/// Leads the handshake. `None`: the client changed its mind and left politely.
+/// Leads the handshake. `None`: the client changed its mind and left in order.
 ///
 /// # Errors
-/// When the client is gone or must go; it has been told why where the protocol can say it.
+/// When the client is gone or must go; it has got the reason where the protocol can carry it.
 pub fn negotiate(stream: &mut (impl Read + Write), export: &Export) -> Result<Option<Agreement>, Refusal> {
     stream.write_all(&protocol::hello())?;
     let mut flags = [0; protocol::CLIENT_FLAGS_BYTES];
@@ -151,7 +151,7 @@ impl<S: Read + Write> Handshake<'_, S> {
         }
     }
 
-    /// EXPORT_NAME has no words for an error: an unknown name ends the connection.
+    /// Handles EXPORT_NAME, which has no error reply: an unknown name ends the connection.
     fn export_name(&mut self, data: &[u8]) -> Result<Step, Refusal> {
         if !self.export.is(protocol::export_name(data)?) {
             return Err(Refusal::Unknown);

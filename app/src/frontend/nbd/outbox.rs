@@ -1,11 +1,11 @@
-//! One connection's replies, from the moment that its requests are taken until the client has their answers.
+//! One connection's replies, from the arrival of its requests until the client has their answers.
 //!
-//! 1. Whoever completes a request only appends to the queue: no system call of theirs waits for the client.
-//! 2. One thread at a time sends: the connection's writer, or whoever answered several requests in one go (then without waiting; what the
-//!    client does not take at once is left to the writer). Whoever sends takes all that is queued.
-//! 3. What a request costs counts from its arrival until its reply has left, so that a client that does not read its replies stops being
+//! 1. The thread that completes a request only appends to the queue: none of its system calls waits for the client.
+//! 2. One thread at a time sends: the connection's writer, or a thread that answered several requests at once (then without waiting; the
+//!    writer sends what the client does not take at once). The sending thread takes all that is queued.
+//! 3. The cost of a request counts from its arrival until its reply has left, so that a client that does not read its replies is no longer
 //!    served.
-//! 4. A connection that broke swallows its replies; its requests in flight run to their end.
+//! 4. A broken connection drops its replies; its requests in flight run to their end.
 
 use super::protocol::ErrorNumber;
 use super::replies::Replies;
@@ -15,7 +15,7 @@ use crate::target::{Answers, put_off};
 use onefold_engine::interface::Reply;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// Bytes of replies that a thread which answers sends by itself; beyond that the writer does, beside it.
+/// The largest size of replies that a thread which answers sends by itself; beyond that the writer sends them, in parallel.
 const SENT_AT_ONCE_MAX: usize = 64 << 10;
 
 pub struct Outbox {
@@ -31,13 +31,13 @@ pub struct Outbox {
 #[derive(Default)]
 struct State {
     queue: Replies,
-    /// Emptied, with its tables' memory.
+    /// An empty table of replies, with its memory.
     spare: Replies,
     /// A send that the client did not take at once.
     interrupted: Option<Replies>,
-    /// Requests taken and not yet answered.
+    /// The number of requests that were taken and are not yet answered.
     unanswered: u64,
-    /// What the requests taken cost whose replies have not left.
+    /// The cost of the requests whose replies have not left.
     in_flight: u64,
     sending: bool,
     writer_sleeps: bool,
@@ -53,7 +53,7 @@ impl Outbox {
         Self { socket, in_flight_max, state: Mutex::default(), work: Condvar::new(), room: Condvar::new() }
     }
 
-    /// How much more may be taken before the reader has to wait.
+    /// Returns the cost that may still be taken before the reader has to wait.
     pub fn room(&self) -> u64 {
         self.in_flight_max.saturating_sub(self.lock().in_flight)
     }
@@ -86,14 +86,14 @@ impl Outbox {
         }
     }
 
-    /// Answers a request that was taken, or a piece of one; says whether well. Never waits for the client.
+    /// Answers a request that was taken, or a piece of one; notes whether it succeeded. Never waits for the client.
     pub fn answer(self: &Arc<Self>, ticket: &Ticket, cost: u64, reply: Reply) -> bool {
         let mut well = true;
         self.append(cost, |queue| well = ticket.answer(reply, queue));
         well
     }
 
-    /// A piece of a request is done, and others will bring the answer.
+    /// Notes that a piece of a request is done, while others will bring the answer.
     pub fn settle(&self, cost: u64) {
         let mut state = self.lock();
         state.unanswered -= 1;
@@ -121,13 +121,13 @@ impl Outbox {
             encode(&mut state.queue);
             state.queue.charge(cost);
         }
-        // Whoever sends looks at the queue again afterwards.
+        // The sending thread looks at the queue again afterwards.
         if !state.sending && (state.queue.bytes() > SENT_AT_ONCE_MAX || !put_off(self)) {
             self.wake_writer(state);
         }
     }
 
-    /// Says that no more requests will come: the writer ends when the last reply has left.
+    /// Notes that no more requests will come: the writer ends when the last reply has left.
     pub fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -160,7 +160,7 @@ impl Outbox {
 
     fn sent(&self, replies: &mut Replies, well: bool) -> MutexGuard<'_, State> {
         let cost = replies.cost();
-        // Before the lock: this gives the data's memory back to its pool.
+        // This comes before the lock: it gives the data's memory back to its pool.
         replies.clear();
         let mut state = self.lock();
         state.sending = false;
@@ -209,7 +209,7 @@ impl Answers for Outbox {
             result => {
                 let mut state = self.sent(&mut replies, result.is_ok());
                 state.spare = replies;
-                // The writer ends when nobody sends and nothing is left to be answered: it has to look.
+                // The writer ends when nobody sends and no answer is left to come: it has to check.
                 if state.ended || !state.queue.is_empty() {
                     self.wake_writer(state);
                 }

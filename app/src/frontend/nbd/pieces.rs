@@ -2,9 +2,9 @@
 //! budget.
 //!
 //! 1. A piece ends where a block does, or with its request: no piece makes the target merge a block that the request covers whole.
-//! 2. A write is answered once, when all its pieces are done; it failed where one of them did, and what the others wrote stays.
-//! 3. A read's pieces are sent in order, and one is asked for when the one before is queued. In structured replies other answers may come
-//!    between them; a simple reply is one stretch, so that it begins when every request before it has been answered.
+//! 2. A write is answered once, when all its pieces are done. It fails where one of them does, and the data of the others stays.
+//! 3. A read's pieces are sent in order, and each is asked for when the one before is queued. In structured replies other answers may come
+//!    between them; a simple reply is contiguous, so that it begins when every request before it has been answered.
 
 use super::connection::{End, Reader};
 use super::outbox::Outbox;
@@ -16,7 +16,7 @@ use onefold_engine::units::{BLOCK_BYTES, index};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-/// The pieces of a request of `length` bytes at `offset`, where the target takes up to `piece_max` bytes (whole blocks) at once.
+/// Returns the pieces of a request of `length` bytes at `offset`, where the target takes up to `piece_max` bytes (whole blocks) at once.
 fn pieces(offset: u64, length: u32, piece_max: u32) -> Vec<Piece> {
     let end = offset + u64::from(length);
     let mut pieces = Vec::new();
@@ -44,7 +44,7 @@ struct Left {
 }
 
 impl Gathered {
-    /// A piece of this cost is done; with the last one the client gets its answer.
+    /// Notes that a piece of this cost is done; with the last one the client gets its answer.
     fn done(&self, cost: u64, reply: Reply) {
         let mut left = self.state.lock().expect("no holder panics");
         left.pieces -= 1;
@@ -74,7 +74,7 @@ impl Reader {
             let mut buffer = match self.buffer(offset, length) {
                 Ok(buffer) => buffer,
                 Err(failure) => {
-                    // Those before this one are never all, so that the refusal is the only answer.
+                    // The pieces before this one are never all, so that the refusal is the only answer.
                     let end = head.offset + u64::from(head.length);
                     self.refuse_later(head, failure.into(), index(end - offset));
                     return Ok(());
@@ -107,7 +107,7 @@ impl Reader {
             together(|| target.submit(&mut vec![asked]));
             let reply = hear.recv().unwrap_or(Reply::Failed(Failure::Io));
             if !outbox.answer(&Ticket::of_piece(head, piece, structured), cost, reply) {
-                // A simple reply that has begun has no words for an error.
+                // A simple reply that has begun cannot report an error.
                 return if structured || piece.is_first { Ok(()) } else { Err(End::BrokenReply) };
             }
         }

@@ -1,4 +1,4 @@
-//! What is decided of a volume's NBD clients when it is attached.
+//! The decisions about a volume's NBD clients when it is attached.
 
 use super::listen::{Listen, Listening, Place};
 use crate::attachment::record::Places;
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// Where they connect, and to what.
+/// The address where they connect, and the export.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Details {
     pub listen: Listen,
     pub export: String,
-    /// Where the supervisor listens, once it does.
+    /// The place where the supervisor listens, once it does.
     pub place: Option<Place>,
 }
 
 impl Details {
-    /// As the user typed it; else at a socket of the volume's own. The export is called by its label.
+    /// Decides by what the user typed, or for a socket of the volume's own. The export is called by the volume's label.
     ///
     /// # Errors
-    /// When what was typed is no address.
+    /// When the user typed no valid address.
     pub fn of(typed: Option<&str>, places: &Places, label: Option<&str>) -> Outcome<Self> {
         let listen = match typed {
             Some(typed) => absolute(typed)?.parse().map_err(|e: Error| Failed::new(Exit::Usage, e.to_string()))?,
@@ -30,7 +30,7 @@ impl Details {
         Ok(Self { listen, export: label.unwrap_or_default().to_owned(), place: None })
     }
 
-    /// The socket that the supervisor keeps; none where it has not said where that is.
+    /// Returns the socket that the supervisor keeps; none where its place is not known yet.
     #[must_use]
     pub fn listening(&self, kept: Vec<OwnedFd>) -> Option<Listening> {
         let socket = kept.into_iter().next()?;
@@ -38,7 +38,7 @@ impl Details {
     }
 }
 
-/// A socket's path as a process with another working directory needs it; addresses stay as they are.
+/// Makes a socket's path absolute, for a process with another working directory; addresses stay as they are.
 fn absolute(typed: &str) -> Outcome<String> {
     let path = typed.strip_prefix("unix:").unwrap_or(typed);
     if path == typed && !typed.contains('/') {

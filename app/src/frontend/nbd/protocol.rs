@@ -3,19 +3,19 @@
 //! Source: `doc/proto.md` of the NetworkBlockDevice/nbd project. All numbers on the wire are big-endian.
 //!
 //! 1. Parsing is total: any bytes give a message or a [`Malformed`] that carries the offending number.
-//! 2. What is parsed here is well-formed, not yet allowed: `negotiate` and `transmission` decide that.
+//! 2. The messages parsed here are well-formed, not yet allowed: `negotiate` and `transmission` decide that.
 
 /// "NBDMAGIC", the first bytes that a client sees.
 pub const HELLO_MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// "IHAVEOPT", before the server's flags and before every option.
+/// "IHAVEOPT", which comes before the server's flags and before every option.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// Before every reply to an option.
+/// The magic before every reply to an option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// Before every request.
+/// The magic before every request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// Before a simple reply.
+/// The magic before a simple reply.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// Before a chunk of a structured reply.
+/// The magic before a chunk of a structured reply.
 pub const CHUNK_MAGIC: u32 = 0x668e_33ef;
 
 /// Handshake flags, the same bits in both directions.
@@ -84,7 +84,7 @@ pub mod chunk {
     pub const ERROR: u16 = (1 << 15) | 1;
 }
 
-/// What a client asks for.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     Read,
@@ -138,19 +138,19 @@ pub enum Malformed {
     ExportName(usize),
 }
 
-/// What the client answers to the server's hello.
+/// The client's answer to the server's hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientFlags {
     pub fixed_newstyle: bool,
     pub no_zeroes: bool,
 }
 
-/// Bytes of the client's flags.
+/// The size of the client's flags.
 pub const CLIENT_FLAGS_BYTES: usize = 4;
 
 impl ClientFlags {
     /// # Errors
-    /// For a bit that is not known: the client expects what this server does not do.
+    /// For an unknown bit: the client expects what this server does not do.
     pub fn parse(bytes: &[u8; CLIENT_FLAGS_BYTES]) -> Result<Self, Malformed> {
         let flags = u32::from_be_bytes(*bytes);
         let (fixed, no_zeroes) = (u32::from(handshake::FIXED_NEWSTYLE), u32::from(handshake::NO_ZEROES));
@@ -161,15 +161,15 @@ impl ClientFlags {
     }
 }
 
-/// What comes before an option's data.
+/// The head of an option, before its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionHead {
     pub option: u32,
-    /// Bytes of data that follow. Whatever the client wrote: not checked.
+    /// The number of bytes of data that follow, as the client wrote it: not checked.
     pub length: u32,
 }
 
-/// Bytes of an option head.
+/// The size of an option head.
 pub const OPTION_HEAD_BYTES: usize = 16;
 
 impl OptionHead {
@@ -222,18 +222,18 @@ pub fn export_name(bytes: &[u8]) -> Result<&str, Malformed> {
 pub struct RequestHead {
     pub flags: u16,
     pub command: Command,
-    /// The client's own number for it; comes back with the reply.
+    /// The client's own number for it, which the reply repeats.
     pub cookie: u64,
     pub offset: u64,
     pub length: u32,
 }
 
-/// Bytes of a request head.
+/// The size of a request head.
 pub const REQUEST_BYTES: usize = 28;
 
 impl RequestHead {
     /// # Errors
-    /// For a wrong magic: from there on nothing the client sends can be trusted to be a request.
+    /// For a wrong magic: after it no byte of the client can be trusted to be a request.
     pub fn parse(bytes: &[u8; REQUEST_BYTES]) -> Result<Self, Malformed> {
         let magic = u32_at(bytes, 0);
         if magic != REQUEST_MAGIC {
@@ -249,13 +249,13 @@ impl RequestHead {
     }
 }
 
-/// The server's first words.
+/// Returns the server's first message.
 #[must_use]
 pub fn hello() -> [u8; 18] {
     joined([&HELLO_MAGIC.to_be_bytes(), &OPTION_MAGIC.to_be_bytes(), &(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES).to_be_bytes()])
 }
 
-/// The answer to EXPORT_NAME, without the 124 zeroes that some clients want behind it.
+/// Returns the answer to EXPORT_NAME, without the 124 zeroes that some clients expect after it.
 #[must_use]
 pub fn export_name_reply(bytes: u64, flags: u16) -> [u8; 10] {
     joined([&bytes.to_be_bytes(), &flags.to_be_bytes()])
@@ -274,7 +274,7 @@ pub fn option_reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// The data of an `option_reply::SERVER`: one export's name.
+/// Returns the data of an `option_reply::SERVER`: one export's name.
 ///
 /// # Panics
 /// When `name` has 4 GiB or more.
@@ -284,31 +284,31 @@ pub fn server_entry(name: &str) -> Vec<u8> {
     [&length.to_be_bytes(), name.as_bytes()].concat()
 }
 
-/// The data of an `option_reply::INFO` of kind EXPORT.
+/// Returns the data of an `option_reply::INFO` of kind EXPORT.
 #[must_use]
 pub fn info_export(bytes: u64, flags: u16) -> [u8; 12] {
     joined([&info::EXPORT.to_be_bytes(), &bytes.to_be_bytes(), &flags.to_be_bytes()])
 }
 
-/// The data of an `option_reply::INFO` of kind NAME.
+/// Returns the data of an `option_reply::INFO` of kind NAME.
 #[must_use]
 pub fn info_name(name: &str) -> Vec<u8> {
     [&info::NAME.to_be_bytes(), name.as_bytes()].concat()
 }
 
-/// The data of an `option_reply::INFO` of kind BLOCK_SIZE; all in bytes.
+/// Returns the data of an `option_reply::INFO` of kind BLOCK_SIZE; all in bytes.
 #[must_use]
 pub fn info_block_size(minimum: u32, preferred: u32, payload_max: u32) -> [u8; 14] {
     joined([&info::BLOCK_SIZE.to_be_bytes(), &minimum.to_be_bytes(), &preferred.to_be_bytes(), &payload_max.to_be_bytes()])
 }
 
-/// A simple reply; a read's bytes follow where `error` is 0.
+/// Returns a simple reply; a read's bytes follow where `error` is 0.
 #[must_use]
 pub fn simple_reply(cookie: u64, error: u32) -> [u8; 16] {
     joined([&SIMPLE_REPLY_MAGIC.to_be_bytes(), &error.to_be_bytes(), &cookie.to_be_bytes()])
 }
 
-/// A chunk of bytes found at `offset`; `bytes` of them follow.
+/// Returns the head of a chunk of bytes found at `offset`; `bytes` of them follow.
 ///
 /// # Panics
 /// When `bytes` and the offset's 8 do not fit 32 bits.
@@ -318,13 +318,13 @@ pub fn data_chunk(cookie: u64, last: bool, offset: u64, bytes: u32) -> [u8; 28] 
     joined([&chunk_head(cookie, last, chunk::OFFSET_DATA, length), &offset.to_be_bytes()])
 }
 
-/// A chunk that says: `bytes` zeroes at `offset`.
+/// Returns a chunk that stands for `bytes` zeroes at `offset`.
 #[must_use]
 pub fn hole_chunk(cookie: u64, last: bool, offset: u64, bytes: u32) -> [u8; 32] {
     joined([&chunk_head(cookie, last, chunk::OFFSET_HOLE, 12), &offset.to_be_bytes(), &bytes.to_be_bytes()])
 }
 
-/// The only chunk of a read that failed, without a text for humans.
+/// Returns the only chunk of a read that failed, without a text for humans.
 #[must_use]
 pub fn error_chunk(cookie: u64, error: ErrorNumber) -> [u8; 26] {
     joined([&chunk_head(cookie, true, chunk::ERROR, 6), &(error as u32).to_be_bytes(), &0_u16.to_be_bytes()])
@@ -335,7 +335,7 @@ fn chunk_head(cookie: u64, last: bool, kind: u16, length: u32) -> [u8; 20] {
     joined([&CHUNK_MAGIC.to_be_bytes(), &flags.to_be_bytes(), &kind.to_be_bytes(), &cookie.to_be_bytes(), &length.to_be_bytes()])
 }
 
-/// The fields one behind the other; `N` is the sum of their lengths, or the copy panics in every test that builds the message.
+/// Joins the fields; `N` is the sum of their lengths, otherwise the copy panics in every test that builds the message.
 fn joined<const N: usize, const FIELDS: usize>(fields: [&[u8]; FIELDS]) -> [u8; N] {
     let mut out = [0; N];
     let mut at = 0;

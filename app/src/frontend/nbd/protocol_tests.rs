@@ -1,8 +1,8 @@
-//! Every message against bytes written down by hand.
+//! Tests of every message against bytes written down by hand.
 
 use super::*;
 
-/// Bytes as `doc/proto.md` writes them down, blanks between fields.
+/// Parses bytes as `doc/proto.md` writes them, with blanks between fields.
 fn wire(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(|b| *b != b' ').collect();
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()

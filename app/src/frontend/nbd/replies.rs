@@ -1,4 +1,4 @@
-//! Replies on their way out: many of them in one system call, their data never copied.
+//! Replies that are being sent: many of them in one system call, their data never copied.
 
 use super::socket::{Socket, Wait};
 use onefold_engine::buffer::Slice;
@@ -6,19 +6,19 @@ use onefold_engine::interface::Segment;
 use onefold_engine::units::index;
 use std::io::{self, IoSlice};
 
-/// The most stretches of memory in one system call. 64 replies of one data chunk each, and a table of 2 KiB.
+/// The largest number of memory ranges in one system call: 64 replies of one data chunk each, and a table of 2 KiB.
 const STRETCHES_MAX: usize = 128;
-/// What zeroes are sent from.
+/// The memory that zeroes are sent from.
 static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Replies one behind the other, and how far they have been sent.
+/// Replies in order, and how far they have been sent.
 #[derive(Debug, Default)]
 pub struct Replies {
-    /// All heads, one behind the other, so that replies without data go out as one stretch.
+    /// All heads, one after the other, so that replies without data go out as one range.
     heads: Vec<u8>,
     pieces: Vec<Piece>,
     bytes: usize,
-    /// What the requests answered here count against their connection's limit, in bytes.
+    /// The cost of the requests answered here against their connection's limit, in bytes.
     cost: u64,
     /// The first piece not yet wholly sent, how many of its bytes were, and how many bytes of `heads` earlier pieces took.
     piece: usize,
@@ -39,19 +39,19 @@ impl Replies {
         self.pieces.is_empty()
     }
 
-    /// How many bytes they have, sent or not.
+    /// Returns the number of their bytes, sent or not.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What is to be released when these have left.
+    /// Returns the cost that is to be released when these have left.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// Adds to what is to be released.
+    /// Adds to the cost that is to be released.
     pub fn charge(&mut self, cost: u64) {
         self.cost += cost;
     }
@@ -77,14 +77,14 @@ impl Replies {
         self.bytes += bytes;
     }
 
-    /// Forgets everything and lets go of the data; keeps the tables' memory.
+    /// Forgets everything and releases the data; keeps the tables' memory.
     pub fn clear(&mut self) {
         self.heads.clear();
         self.pieces.clear();
         (self.bytes, self.cost, self.piece, self.piece_sent, self.heads_sent) = (0, 0, 0, 0, 0);
     }
 
-    /// Sends what has not been sent.
+    /// Sends everything that has not been sent.
     ///
     /// # Errors
     /// `WouldBlock` when the client does not take it (with [`Wait::Yes`], for the socket's time limit); sending may go on after it.
@@ -98,7 +98,7 @@ impl Replies {
         Ok(())
     }
 
-    /// Fills `out` with what comes next; returns how many entries it filled.
+    /// Fills `out` with the next ranges; returns the number of entries that it filled.
     fn stretches<'a>(&'a self, out: &mut [IoSlice<'a>]) -> usize {
         let (mut sent, mut heads) = (self.piece_sent, self.heads_sent);
         let mut many = 0;

@@ -1,4 +1,4 @@
-//! The server: accepts clients, gives each its threads, and stops gracefully.
+//! The server: it accepts clients, gives each its threads, and stops in order.
 
 use super::connection::{Connection, End, Reader};
 use super::listen::{Listen, Listening};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the user chose.
+/// The options that the user chose.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub listen: Listen,
@@ -25,27 +25,27 @@ pub struct Config {
     pub limits: Limits,
 }
 
-/// What one client, or all of them, may take.
+/// The limits of one client, or of all of them.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Clients beyond it are sent away.
+    /// The largest number of clients; further ones are sent away.
     pub connections_max: usize,
-    /// Bytes of one connection's requests whose replies have not left; never more than twice the target's largest request. One request, or
-    /// one piece of a longer one, may always be in flight. A client that does not take its replies holds on to the target's memory, and
-    /// this is how much: its limit should leave others enough of what the target has for requests.
+    /// The largest number of bytes of one connection's requests whose replies have not left; never more than twice the target's largest
+    /// request. One request, or one piece of a longer one, may always be in flight. A client that does not take its replies keeps this much
+    /// of the target's memory: the limit should leave others enough of what the target has for requests.
     pub in_flight_bytes_max: u64,
-    /// Memory of one connection for what it receives, besides the target's buffers; never more than the target's largest request.
+    /// The memory of one connection for what it receives, besides the target's buffers; never more than the target's largest request.
     pub receive_bytes: usize,
-    /// Time for the whole handshake.
+    /// The time for the whole handshake.
     pub handshake: Duration,
-    /// How long a client may pause in the middle of a message, or in taking its replies.
+    /// The time that a client may pause in the middle of a message, or in taking its replies.
     pub stall: Duration,
-    /// How long a stopping server waits for clients to take their last replies.
+    /// The time that a stopping server waits for clients to take their last replies.
     pub grace: Duration,
 }
 
 impl Limits {
-    /// For a machine with memory to spare.
+    /// The limits for a machine with memory to spare.
     pub const DEFAULT: Self = Self {
         connections_max: 16,
         in_flight_bytes_max: 16 << 20,
@@ -94,13 +94,13 @@ impl Server {
         Self::start_on(Listening::at(&config.listen)?, config.export, config.limits, target)
     }
 
-    /// Where clients find it: an NBD URI.
+    /// Returns the place where clients find it: an NBD URI.
     #[must_use]
     pub fn location(&self) -> String {
         self.uri.clone()
     }
 
-    /// Takes no more requests, lets those in flight finish, and lets its clients go. A second call does nothing.
+    /// Takes no more requests, finishes those in flight, and disconnects its clients. A second call does nothing.
     ///
     /// # Errors
     /// When the socket could not be removed; the rest was done.
@@ -120,7 +120,7 @@ impl Server {
     /// Serves `target` as `export` to the clients of a socket that is listening already.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// When no thread is available.
     ///
     /// # Panics
     /// When the target takes less than a block.
@@ -152,7 +152,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Where clients find it, with the port that the system chose.
+    /// Returns the place where clients find it, with the port that the system chose.
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.uri
@@ -177,24 +177,24 @@ impl Shared {
                     }
                 }
                 Err(error) => {
-                    // Out of descriptors or memory, or the client has left already: no reason to stop, none to spin.
+                    // Out of descriptors or memory, or the client has left already: that is no reason to stop, nor to spin.
                     tracing::warn!(%error, "cannot accept a client");
                     std::thread::sleep(Duration::from_millis(20));
                 }
             }
         }
-        // Those that came too late hear it at once.
+        // Clients that came too late learn it at once.
         while self.listening.accept().is_ok() {}
     }
 
     fn welcome(self: &Arc<Self>, client: OwnedFd) -> std::io::Result<()> {
-        // Replies are coalesced here; on a Unix socket there is nothing to set.
+        // Replies are coalesced here; a Unix socket needs no setting.
         let _ = sockopt::set_tcp_nodelay(&client, true);
         let socket = Arc::new(Socket::new(client, self.limits.stall)?);
         let mut clients = self.clients();
         let deadline = Instant::now() + LEAVING;
         while clients.sockets.len() >= self.limits.connections_max {
-            // One that has left makes room as soon as its thread has noticed.
+            // A client that has left makes room as soon as its thread has noticed.
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || !clients.sockets.values().any(|socket| socket.is_over()) {
                 return Err(std::io::Error::other(format!("{} clients are connected", clients.sockets.len())));
@@ -209,7 +209,7 @@ impl Shared {
         let presence = Presence { shared: Arc::clone(self), id };
         std::thread::Builder::new().name(format!("nbd reader {id}")).spawn(move || {
             presence.shared.serve(id, &socket);
-            // Closed before it counts as gone.
+            // The socket is closed before the client counts as gone.
             drop(socket);
             drop(presence);
         })?;
@@ -259,7 +259,7 @@ impl Shared {
         }
     }
 
-    /// Clients' requests in flight are answered; clients that do not take their answers are cut off when the grace is over.
+    /// Answers clients' requests in flight; disconnects clients that do not take their answers when the grace is over.
     fn let_clients_go(&self) {
         let deadline = Instant::now() + self.limits.grace;
         let mut clients = self.clients();
@@ -284,12 +284,12 @@ impl Shared {
     }
 }
 
-/// How long a new client waits for one that is leaving.
+/// The time that a new client waits for one that is leaving.
 const LEAVING: Duration = Duration::from_secs(1);
-/// How long a client that is shown the door has to hear why.
+/// The time that a rejected client has to receive the reason.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// Lets the writer end, however the reader did.
+/// Ends the writer, however the reader ended.
 struct Ending(Arc<Outbox>);
 
 impl Drop for Ending {
@@ -298,7 +298,7 @@ impl Drop for Ending {
     }
 }
 
-/// A client is counted for as long as this lives, however its thread ends.
+/// A guard that counts a client for as long as it lives, however the client's thread ends.
 struct Presence {
     shared: Arc<Shared>,
     id: u64,

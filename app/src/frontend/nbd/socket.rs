@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     No,
-    /// For the socket's time limit at most.
+    /// It may wait, at most for the socket's time limit.
     Yes,
 }
 
-/// A connected socket. Its descriptor closes when the last holder lets go; [`Socket::shut`] ends it for all of them.
+/// A connected socket. Its descriptor closes when the last holder drops it; [`Socket::shut`] ends it for all of them.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
@@ -32,15 +32,15 @@ impl Socket {
     /// Receives what has come, at least one byte; 0 when the client will send no more.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing came within the socket's time limit; else the connection is lost.
+    /// `WouldBlock` when nothing came within the socket's time limit; otherwise the connection is lost.
     pub fn receive(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| rustix::io::readv(&self.0, into))?)
     }
 
-    /// Sends some of `stretches`; returns how many bytes.
+    /// Sends some of `stretches`; returns the number of bytes.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing could be sent (with [`Wait::Yes`], within the socket's time limit); else the connection is lost.
+    /// `WouldBlock` when nothing could be sent (with [`Wait::Yes`], within the socket's time limit); otherwise the connection is lost.
     pub fn send(&self, stretches: &[IoSlice<'_>], wait: Wait) -> io::Result<usize> {
         let flags = match wait {
             Wait::No => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
@@ -53,23 +53,23 @@ impl Socket {
     #[must_use]
     pub fn is_over(&self) -> bool {
         let mut waits = [PollFd::new(&self.0, PollFlags::RDHUP)];
-        // A hang-up is reported unasked.
+        // The kernel reports a hang-up unasked.
         rustix::event::poll(&mut waits, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
-    /// Ends receiving: the client's requests that have not come yet never will.
+    /// Ends receiving: requests of the client that have not come yet never will.
     pub fn shut_receiving(&self) {
-        // An error says that the client is gone, which is as good.
+        // An error means that the client is gone, which is as good.
         let _ = rustix::net::shutdown(&self.0, Shutdown::Read);
     }
 
-    /// Ends the connection for everyone who holds the socket.
+    /// Ends the connection for all holders of the socket.
     pub fn shut(&self) {
         let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
     }
 
-    /// Says goodbye and gives the client a moment to hear the last replies: closing over unread bytes would reset the connection and might
-    /// lose them.
+    /// Ends sending and gives the client a moment to receive the last replies: a close over unread bytes would reset the connection and
+    /// might lose them.
     pub fn linger(&self, patience: Duration) {
         let _ = rustix::net::shutdown(&self.0, Shutdown::Write);
         let mut timed = Timed::new(self, patience);
@@ -77,7 +77,7 @@ impl Socket {
     }
 }
 
-/// The socket with a deadline for all that is received from it.
+/// The socket with a deadline for everything that is received from it.
 pub struct Timed<'a> {
     socket: &'a Socket,
     deadline: Instant,
@@ -89,7 +89,7 @@ impl<'a> Timed<'a> {
         Self { socket, deadline: Instant::now() + limit }
     }
 
-    /// Gives the socket back its own limit.
+    /// Restores the socket's own limit.
     ///
     /// # Errors
     /// When the system refuses it.

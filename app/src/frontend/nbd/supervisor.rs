@@ -2,9 +2,9 @@
 //!
 //! 1. The socket is there before the first server and after the last one, at one address. Clients that come while there is no server wait
 //!    in it.
-//! 2. The end begins when the socket is shut down, by a server that was asked to detach or by this process: the kernel keeps that, whoever
-//!    dies. A server that finds it shut down closes its volume and ends.
-//! 3. What is kept is in use from the moment that the first server is ready; a death before that is a failed start.
+//! 2. The end begins when the socket is shut down, by a server that was asked to detach or by this process: the kernel keeps that state,
+//!    whichever process dies. A server that finds it shut down closes its volume and ends.
+//! 3. The socket is in use from the moment that the first server is ready; a death before that is a failed start.
 
 use super::listen::Listening;
 use super::plan::Details;
@@ -76,7 +76,7 @@ impl Attachment for Socket<'_> {
     }
 
     fn is_over(&self) -> bool {
-        // Where nothing was served, there is nothing to be closed.
+        // Where nothing was served, nothing has to be closed.
         self.is_attached && self.listening.is_over()
     }
 
@@ -97,7 +97,7 @@ impl Attachment for Socket<'_> {
 
     fn ready(&mut self, server: u32) -> Result<(), Ended> {
         tracing::info!("server {server} is ready");
-        // One that was to end before it was ready serves nobody.
+        // A server that was asked to end before it was ready serves nobody.
         if !self.is_attached && !self.listening.is_over() {
             self.attached();
         }

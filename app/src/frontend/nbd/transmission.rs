@@ -1,6 +1,6 @@
-//! What a request is answered: the decisions of the transmission phase, apart from sockets and threads.
+//! The answers to requests: the decisions of the transmission phase, apart from sockets and threads.
 //!
-//! 1. A request reaches the target only when it is whole sectors within the export, with flags that its command takes.
+//! 1. A request reaches the target only when it covers whole sectors within the export, with flags that its command takes.
 //! 2. A refused request keeps the connection, as long as the payload that follows it can be read and thrown away.
 //! 3. A read is answered by exactly the bytes that it asked for, or by an error.
 
@@ -10,10 +10,10 @@ use super::replies::Replies;
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
 use onefold_engine::units::{SECTOR_BYTES, count};
 
-/// What a request counts against its connection's limit besides its payload, in bytes: about the memory that it takes.
+/// The cost of a request against its connection's limit besides its payload, in bytes: about the memory that it takes.
 const REQUEST_COST: u64 = 512;
 
-/// What to do with a request.
+/// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Serve {
@@ -29,7 +29,7 @@ pub enum Verdict {
     Close {
         error: ErrorNumber,
     },
-    /// The client takes its leave.
+    /// The client ends the connection in order.
     Disconnect,
 }
 
@@ -59,7 +59,7 @@ fn check(head: &RequestHead, export: &Export, structured: bool) -> Result<(), Er
         Command::WriteZeroes => command_flags::NO_HOLE | command_flags::FAST_ZERO,
         _ => 0,
     };
-    // The protocol has servers take FUA on every command.
+    // The protocol makes servers take FUA on every command.
     if head.flags & !(own_flags | command_flags::FUA) != 0 {
         return Err(ErrorNumber::Invalid);
     }
@@ -87,7 +87,7 @@ fn check(head: &RequestHead, export: &Export, structured: bool) -> Result<(), Er
         let grows = matches!(head.command, Command::Write | Command::WriteZeroes);
         return Err(if grows { ErrorNumber::NoSpace } else { ErrorNumber::Invalid });
     }
-    // Whether zeroing beats writing is the target's secret; this error is the protocol's word for that.
+    // The target does not show whether zeroing beats writing; this error is the protocol's answer in that case.
     if head.flags & command_flags::FAST_ZERO != 0 {
         return Err(ErrorNumber::NotSupported);
     }
@@ -103,7 +103,7 @@ pub struct Piece {
     pub is_last: bool,
 }
 
-/// What is kept of a request, or of a piece of one, until its answer.
+/// The facts of a request, or of a piece of one, that are kept until its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     cookie: u64,
@@ -116,9 +116,9 @@ pub struct Ticket {
 enum Form {
     /// No data.
     Plain,
-    /// A read's data behind a simple reply.
+    /// A read's data after a simple reply.
     Bytes,
-    /// A read's data in chunks, holes told apart.
+    /// A read's data in chunks, with holes in chunks of their own.
     Chunks,
     /// A read's data in one chunk.
     OneChunk,
@@ -130,7 +130,7 @@ impl Ticket {
         Self::of_piece(head, Piece { offset: head.offset, length: head.length, is_first: true, is_last: true }, structured)
     }
 
-    /// For one piece of the read `head`: its pieces are to be answered in order, up to the first that fails.
+    /// Makes the ticket for one piece of the read `head`: its pieces are to be answered in order, up to the first that fails.
     #[must_use]
     pub fn of_piece(head: &RequestHead, piece: Piece, structured: bool) -> Self {
         let form = match head.command {
@@ -142,14 +142,14 @@ impl Ticket {
         Self { cookie: head.cookie, piece, form }
     }
 
-    /// What a request or piece with so many bytes of data counts against its connection's limit, from its arrival until its reply has left,
-    /// in bytes.
+    /// Returns the cost of a request or piece with this many bytes of data against its connection's limit, from its arrival until its reply
+    /// has left, in bytes.
     #[must_use]
     pub fn cost(bytes: u32) -> u64 {
         REQUEST_COST + u64::from(bytes)
     }
 
-    /// Appends the answer to `out`; says whether it is a good one.
+    /// Appends the answer to `out`; returns whether it is a success.
     pub fn answer(&self, reply: Reply, out: &mut Replies) -> bool {
         let error = match reply {
             Reply::Failed(failure) => failure.into(),
@@ -195,7 +195,7 @@ impl Ticket {
         }
     }
 
-    /// One chunk for each stretch of data or of zeroes, however many segments it came in.
+    /// Appends one chunk for each range of data or of zeroes, however many segments it came in.
     fn chunks(&self, segments: Vec<Segment>, out: &mut Replies) {
         let end = self.piece.offset + u64::from(self.piece.length);
         let mut at = self.piece.offset;

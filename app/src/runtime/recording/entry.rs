@@ -1,4 +1,4 @@
-//! What passes from those who tell of a request to the recorder.
+//! The entries that the reporting threads pass to the recorder.
 
 use crate::target::Incoming;
 use onefold_engine::buffer::Buffer;
@@ -8,33 +8,33 @@ use onefold_engine::units::{BLOCK_BYTES, count};
 use onefold_trace::header::Gap;
 use std::sync::{Arc, Mutex};
 
-/// Bytes of each fingerprint that a trace keeps: enough that no two contents have one by chance.
+/// The number of bytes of each fingerprint that a trace keeps: enough that no two contents have one by chance.
 pub const NAME_BYTES: usize = 16;
 
-/// What was missed behind the last request that was told.
+/// The gap after the last request that was reported.
 pub type LastGap = Arc<Mutex<Option<Gap>>>;
 
-/// What is recorded of content.
+/// The form in which content is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// The content itself, to be named later.
+    /// The content itself, which is fingerprinted later.
     Bytes,
     /// The digests that the volume made of it.
     Names,
 }
 
-/// What a write brings.
+/// The content of a write.
 #[derive(Debug)]
 pub enum Content {
-    /// Nothing, or nothing that has a name.
+    /// None, or none that has a fingerprint.
     None,
-    /// Laid out by blocks, as in the engine's `Payload`.
+    /// Bytes, laid out by blocks, as in the engine's `Payload`.
     Bytes(Buffer),
     Named(Vec<Digest>),
 }
 
 impl Content {
-    /// Memory that it keeps from others, in bytes.
+    /// Returns the memory that it keeps from others, in bytes.
     pub(super) fn held_bytes(&self) -> u64 {
         match self {
             Self::None => 0,
@@ -49,36 +49,36 @@ impl Content {
 pub struct Asked {
     pub op: Op,
     pub fua: bool,
-    /// In bytes, as is `length`.
+    /// The offset in bytes; `length` is in bytes, too.
     pub offset: u64,
     pub length: u64,
 }
 
 impl Asked {
-    /// Of what a front-end brought.
+    /// Returns the header of a front-end's request.
     #[must_use]
     pub const fn of(incoming: &Incoming) -> Self {
         Self { op: incoming.op, fua: incoming.fua, offset: incoming.offset, length: incoming.length }
     }
 
-    /// Of what the engine gets.
+    /// Returns the header of an engine's request.
     #[must_use]
     pub const fn by(request: &Request) -> Self {
         Self { op: request.op, fua: request.fua, offset: request.offset.get(), length: request.length.get() }
     }
 }
 
-/// One request on its way to the recorder, or the beginning of a phase.
+/// One request for the recorder, or the beginning of a phase.
 pub struct Told {
-    /// Since the recording began.
+    /// The time since the recording began.
     pub time_ns: u64,
     pub what: What,
     pub content: Content,
-    /// What was missed just before it.
+    /// The gap just before it.
     pub gap: Option<Gap>,
 }
 
-/// What is told.
+/// The subject of an entry.
 pub enum What {
     Asked(Asked),
     /// A phase of this name begins.

@@ -1,4 +1,4 @@
-//! A key that whoever asks for a recording brings: it goes over the control socket, and is never shown.
+//! A key that the client brings who asks for a recording: it goes over the control socket, and is never shown.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

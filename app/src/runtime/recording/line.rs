@@ -1,10 +1,10 @@
-//! The ring between those who tell and the recorder.
+//! The ring between the threads that report requests and the recorder.
 //!
-//! 1. Nobody waits: what finds no room is a gap, and so is what follows until half of the room is free again, so that gaps are few and
-//!    long.
-//! 2. What the recorder is done with comes back by a second ring, and those who tell let go of it. The recorder itself never does: it has
-//!    idle priority, and would keep everybody waiting if it lost the processor with the lock of the pool or of the allocator in hand.
-//! 3. Content that is not back yet is bounded in number and in bytes; so neither ring ever lacks room for it.
+//! 1. Nobody waits: an entry that finds no room becomes part of a gap, and so do those that follow until half of the room is free again, so
+//!    that gaps are few and long.
+//! 2. Contents that the recorder has read come back by a second ring, and the reporting threads free them. The recorder itself never does:
+//!    it has idle priority, and would delay everybody if it lost the processor while it holds the lock of the pool or of the allocator.
+//! 3. Content that is not back yet is bounded in number and in bytes, so neither ring ever lacks room for it.
 
 use super::entry::{Asked, Content, LastGap, Told, Wants, What};
 use onefold_trace::header::Gap;
@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, PoisonError};
 use std::thread::Thread;
 
-/// Contents that are let go of at once: the time that takes is somebody's.
+/// The number of contents that are freed at once, since a client's thread spends that time.
 pub const LET_GO_MAX: usize = 16;
 
-/// Nanoseconds of the clock that never goes back.
+/// Returns nanoseconds of the clock that never goes back.
 pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// The recorder, as those who tell know it.
+/// The recorder, as the reporting threads know it.
 pub struct Listener {
     pub thread: Thread,
     pub is_asleep: Arc<AtomicBool>,
@@ -30,7 +30,8 @@ pub struct Listener {
 
 impl Listener {
     fn wake(&self) {
-        // The recorder says that it sleeps before it looks a last time, and we look whether it does after the push: one sees the other.
+        // The recorder notes that it sleeps before it looks a last time, and this thread checks for that after the push: one sees the
+        // other.
         fence(Ordering::SeqCst);
         if self.is_asleep.load(Ordering::Relaxed) {
             self.is_asleep.store(false, Ordering::Relaxed);
@@ -39,17 +40,17 @@ impl Listener {
     }
 }
 
-/// What comes back.
+/// The contents that come back.
 pub struct Spent {
     ring: Consumer<Content>,
-    /// Contents that are not back.
+    /// The number of contents that are not back.
     out: usize,
-    /// What they hold.
+    /// The bytes that they hold.
     held_bytes: u64,
 }
 
 impl Spent {
-    /// Some of what came back, to be let go of elsewhere.
+    /// Takes some of the contents that came back, to be freed by the caller.
     pub fn take(&mut self) -> [Option<Content>; LET_GO_MAX] {
         std::array::from_fn(|_| {
             let content = self.ring.pop().ok()?;
@@ -59,13 +60,13 @@ impl Spent {
         })
     }
 
-    /// Lets go of all that came back.
+    /// Frees all contents that came back.
     pub fn let_go(&mut self) {
         while self.take()[0].is_some() {}
     }
 }
 
-/// The tellers' end.
+/// The reporting threads' end.
 pub struct Line {
     entries: Producer<Told>,
     spent: Spent,
@@ -77,7 +78,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line on which content of `held_max` bytes may wait.
+    /// Makes a line on which content of `held_max` bytes may wait.
     pub fn new(entries: Producer<Told>, spent: Consumer<Content>, wants: Wants, origin_ns: u64, held_max: u64, listener: Listener) -> Self {
         let spent = Spent { ring: spent, out: 0, held_bytes: 0 };
         Self { entries, spent, wants, origin_ns, held_max, gap: None, listener }
@@ -91,11 +92,11 @@ impl Line {
         &mut self.spent
     }
 
-    /// Writes down that a phase begins; whether there was room.
+    /// Adds the beginning of a phase; returns whether there was room.
     #[must_use]
     pub fn mark(&mut self, phase: String) -> bool {
-        let told = Told { time_ns: self.now_ns(), what: What::Mark(phase), content: Content::None, gap: None };
-        let is_told = self.entries.push(told).is_ok();
+        let entry = Told { time_ns: self.now_ns(), what: What::Mark(phase), content: Content::None, gap: None };
+        let is_told = self.entries.push(entry).is_ok();
         self.listener.wake();
         is_told
     }
@@ -104,7 +105,7 @@ impl Line {
         monotonic_ns().saturating_sub(self.origin_ns)
     }
 
-    /// Writes down a request, or counts it as missed.
+    /// Adds a request, or counts it as missed.
     pub fn tell(&mut self, asked: Asked, content: Content) {
         let time_ns = self.now_ns();
         let held_bytes = content.held_bytes();
@@ -129,7 +130,7 @@ impl Line {
         is_open && held_bytes + more_bytes <= self.held_max
     }
 
-    /// Tells no more: leaves what was missed at the end where the recorder finds it, and wakes it.
+    /// Ends reporting: leaves the last gap where the recorder finds it, and wakes it.
     pub fn close(self, last_gap: &LastGap) -> Spent {
         *last_gap.lock().unwrap_or_else(PoisonError::into_inner) = self.gap;
         drop(self.entries);

@@ -1,10 +1,11 @@
-//! Recording what clients ask for, as a trace (docs/tracing.md).
+//! Recording the requests of clients, as a trace (docs/tracing.md).
 //!
-//! 1. A client never waits for it: requests are told to a [`tap`], whose ring is bounded, and what finds no room there is counted as a gap.
-//! 2. Names of content are made by a [`recorder`] of its own thread, of idle priority, unless the volume has made them anyway.
+//! 1. A client never waits for it: requests are reported to a [`tap`], whose ring is bounded, and those that find no room are counted as a
+//!    gap.
+//! 2. A [`recorder`] on a thread of its own, of idle priority, makes the fingerprints of content, unless the volume has made them anyway.
 //! 3. All memory is charged to [`Part::Requests`]: [`FIXED_BYTES`] for as long as a recording runs, and the content that waits. Together
 //!    they are at most half of that part, so the largest request always finds room beside them.
-//! 4. There is one recording at a time. It ends when it is told to, when it cannot be written any more, or with its target.
+//! 4. There is one recording at a time. It ends on request, when it cannot be written any more, or with its target.
 
 pub mod entry;
 pub mod key;
@@ -35,52 +36,52 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tap::Tap;
 
-/// Requests that the ring has room for at least.
+/// The smallest number of requests that the ring has room for.
 const RING_REQUESTS: usize = 4096;
-/// For so many bytes of content that may wait, the ring has room for one request more.
+/// The number of bytes of waiting content for which the ring has room for one request more.
 const BYTES_A_REQUEST: u64 = 1024;
-/// What is charged for the writer of the trace, for rings and for the thread, whatever is recorded.
+/// The charge for the writer of the trace, for rings and for the thread, whatever is recorded.
 pub const FIXED_BYTES: u64 = LITTLE_BYTES as u64 + OWN_BYTES as u64;
-/// Of that: rings, stacks, and names of the requests that are looked at together.
+/// The part of it for rings, stacks, and fingerprints of the requests that are processed together.
 const OWN_BYTES: usize = 1 << 20;
-/// What one request takes in the rings.
+/// The size of one request in the rings.
 const ENTRY_BYTES: usize = size_of::<entry::Told>() + size_of::<entry::Content>();
 const _: () = assert!(RING_REQUESTS * ENTRY_BYTES + STACK_BYTES < OWN_BYTES * 7 / 8, "what is charged holds the rings and the stack");
-/// What digests that a volume made may take in the ring: more than those of its largest request, many times over.
+/// The limit of a volume's own digests in the ring: more than those of its largest request, many times over.
 const NAMED_BYTES: u64 = 256 << 10;
-/// Stack of the recorder's thread.
+/// The stack of the recorder's thread.
 const STACK_BYTES: usize = 256 << 10;
 
-/// How content is named.
+/// The choice of content's fingerprints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Naming {
-    /// As the volume names it, where it does so with a key; else by BLAKE3 with a new key that nobody keeps.
+    /// Those of the volume, where they have a key; otherwise BLAKE3 with a new key that nobody keeps.
     Own,
-    /// By BLAKE3 with this key.
+    /// BLAKE3 with this key.
     Keyed(Key),
-    /// By MD5, without key.
+    /// MD5, without key.
     Md5,
-    /// By SHA-1, without key.
+    /// SHA-1, without key.
     Sha1,
 }
 
-/// What to record.
+/// The order for a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// Where the trace goes, a new folder or an empty one; absolute where another process is asked.
+    /// The folder of the trace, a new or an empty one; absolute where another process is asked.
     pub folder: PathBuf,
     pub naming: Naming,
-    /// When a file of the trace is closed and the next one begun.
+    /// The limits at which a file of the trace is closed and the next one begun.
     pub rotation: Rotation,
 }
 
-/// Why a recording cannot begin or go on.
+/// The reason why a recording cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("a recording is under way already")]
     Busy,
-    /// So much is the least with which it can be made.
+    /// The `--memory` is below the least with which a recording can be made.
     #[error("there is too little memory to record")]
     Memory { memory_bytes: u64 },
     #[error("the volume is being detached")]
@@ -93,7 +94,7 @@ pub enum RecordError {
     Failed,
 }
 
-/// A recording under way; ended by [`Recording::end`], or by letting go of it.
+/// A recording under way; [`Recording::end`] ends it, and so does its drop.
 pub struct Recording {
     tap: Arc<Tap>,
     thread: Option<JoinHandle<Result<Tally, FolderError>>>,
@@ -103,14 +104,14 @@ pub struct Recording {
     _charge: Charge,
 }
 
-/// What can be said of a recording as it begins.
+/// The facts about a recording as it begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// Its name, as users type it.
     pub algorithm: String,
-    /// None where the fingerprints have no key.
+    /// The key's identity; none where the fingerprints have no key.
     pub key_id: Option<String>,
-    /// The fingerprints are those that the volume makes, and sizes are left unknown: content is not looked at again.
+    /// The fingerprints are those that the volume makes, and sizes are left unknown: content is not read again.
     pub fingerprints_of_volume: bool,
 }
 
@@ -130,7 +131,7 @@ struct Charge {
 }
 
 impl Charge {
-    /// Waits until requests have left so much memory.
+    /// Waits until requests have left this much memory.
     fn take(pool: &Arc<Pool>, bytes: u64) -> Result<Self, RecordError> {
         let blocks = index(bytes.div_ceil(BLOCK_BYTES));
         pool.charge_request(blocks).map_err(|_| RecordError::Closing)?;
@@ -145,10 +146,10 @@ impl Drop for Charge {
 }
 
 impl Recording {
-    /// Begins one of what passes `tap`. Waits until requests have left the memory for it.
+    /// Begins a recording of the requests that pass `tap`. Waits until requests have left the memory for it.
     ///
     /// # Errors
-    /// Where another one is under way, `--memory` is too small, or the folder cannot be made.
+    /// When another one is under way, `--memory` is too small, or the folder cannot be made.
     pub fn begin(tap: &Arc<Tap>, order: Order) -> Result<Self, RecordError> {
         if tap.is_taken.swap(true, Ordering::AcqRel) {
             return Err(RecordError::Busy);
@@ -184,22 +185,22 @@ impl Recording {
         Ok(Self { tap: tap.clone(), thread: Some(thread), last_gap, about, _taken: taken, _charge: charge })
     }
 
-    /// What was said as it began.
+    /// Returns the facts about it as it began.
     #[must_use]
     pub const fn about(&self) -> &About {
         &self.about
     }
 
-    /// Whether it came to an end of its own, which is no good one.
+    /// Whether it ended by itself, which is a failure.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends it; everything told is in the trace then.
+    /// Ends it; every reported request is in the trace then.
     ///
     /// # Errors
-    /// Why it could not be written to its end. The files that were closed before are sound.
+    /// The reason why it could not be written to its end. The files that were closed before are sound.
     pub fn end(mut self) -> Result<Tally, RecordError> {
         self.stop()
     }
@@ -238,13 +239,13 @@ fn fingerprinter(tap: &Tap, naming: &Naming) -> Result<Fingerprinter, RecordErro
     })
 }
 
-/// How a recording divides its memory, in bytes but for the requests.
+/// The division of a recording's memory, in bytes except for the requests.
 struct Room {
-    /// Charged as it begins: all but the buffers that wait, which whoever took them for a request was charged for.
+    /// The charge as it begins: all but the buffers that wait, which were charged when they were taken for requests.
     charged: u64,
-    /// Content that may wait.
+    /// The limit of content that may wait.
     held_max: u64,
-    /// Requests that the rings take.
+    /// The number of requests that the rings take.
     requests: usize,
 }
 

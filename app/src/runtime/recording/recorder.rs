@@ -1,10 +1,10 @@
-//! The thread that names content and writes the trace.
+//! The thread that fingerprints content and writes the trace.
 //!
 //! 1. It has idle priority: it runs when nobody else wants the processor, and holds no lock that a client could want (`line.rs`, invariant
 //!    2).
-//! 2. Records stand in the trace in the order in which they were told, and a gap in front of the record that was told after it.
-//! 3. What is waited for costs clients nothing: while requests come it looks for them each millisecond; only after a quiet second is it
-//!    woken.
+//! 2. Records are in the trace in the order in which they were reported, and a gap comes before the record that was reported after it.
+//! 3. Its waiting costs clients nothing: while requests come it looks for them each millisecond; only after a quiet second does it need to
+//!    be woken.
 
 use super::entry::{Asked, Content, LastGap, NAME_BYTES, Told, What};
 use crate::runtime::digests::{self, Written};
@@ -22,32 +22,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Requests that are looked at together: names are cheaper in numbers.
+/// The number of requests that are processed together: fingerprints are cheaper in numbers.
 const TOGETHER: usize = 32;
-/// Blocks that are looked at together, so that content does not wait for more of it.
+/// The number of blocks that are processed together, so that content does not wait for more of it.
 const TOGETHER_BLOCKS: usize = 256;
-/// Between two looks while requests come.
+/// The time between two looks while requests come.
 const LOOK: Duration = Duration::from_millis(1);
-/// After so long without any it sleeps until it is woken.
+/// The time without any request after which it sleeps until it is woken.
 const QUIET: Duration = Duration::from_secs(1);
-/// The longest sleep: files grow old.
+/// The longest sleep: files have to be closed in time.
 const SLEEP: Duration = Duration::from_millis(100);
 
-/// What was recorded.
+/// The summary of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     pub records: u64,
-    /// Blocks of 4 KiB that the recorded writes touched.
+    /// The number of blocks of 4 KiB that the recorded writes touched.
     pub blocks: u64,
-    /// Requests that are missing.
+    /// The number of requests that are missing.
     pub gaps: u64,
-    /// Stretches of them.
+    /// The number of gaps that they form.
     pub gap_stretches: u64,
-    /// Size of the trace.
+    /// The size of the trace.
     pub bytes: u64,
 }
 
-/// The thread's own things.
+/// The state of the recorder's thread.
 pub struct Recorder {
     told: Consumer<Told>,
     spent: Producer<Content>,
@@ -74,12 +74,12 @@ impl Recorder {
         Self { told, spent, writer, namer, folder, is_asleep, last_gap, last_told, tally }
     }
 
-    /// Records until nobody tells any more.
+    /// Records until the reporting threads are done.
     pub fn run(mut self) -> Result<Tally, FolderError> {
         yield_to_all();
         let mut together = Vec::with_capacity(TOGETHER);
         loop {
-            // Before the look into the ring: what was told before the end is in it.
+            // This comes before the look into the ring: everything that was reported before the end is in it.
             let is_over = self.told.is_abandoned();
             let mut blocks = 0;
             while together.len() < TOGETHER && blocks < TOGETHER_BLOCKS {
@@ -157,7 +157,7 @@ fn record_of(time_ns: u64, asked: &Asked, blocks: Vec<Block>) -> Record {
     Record { fua, blocks, ..Record::new(time_ns, op, place(asked.offset), place(asked.length)) }
 }
 
-/// Names content, and finds how small it gets.
+/// Fingerprints content, and measures its compressed size.
 struct Namer {
     fingerprinter: Fingerprinter,
 }
@@ -167,7 +167,7 @@ impl Namer {
         Self { fingerprinter }
     }
 
-    /// For each request what its blocks are.
+    /// Returns the blocks of each request.
     fn names<'a>(&mut self, together: &'a [Told]) -> Vec<Vec<Block>> {
         let written = |told: &'a Told| match (&told.content, &told.what) {
             (Content::Bytes(buffer), What::Asked(asked)) => Some(Written { buffer, offset: asked.offset, length: asked.length }),
@@ -187,7 +187,7 @@ impl Namer {
     }
 }
 
-/// The blocks that a request touches. One that it does not cover is of unknown content.
+/// Returns the blocks that a request touches. A block that it does not cover is of unknown content.
 fn blocks(asked: &Asked, digests: &[Digest], mut size: impl FnMut(usize) -> Option<u16>) -> Vec<Block> {
     let touched = index(asked.length).div_ceil(BLOCK_SIZE);
     let of = |(i, digest): (usize, &Digest)| match digest {
@@ -202,14 +202,14 @@ fn blocks(asked: &Asked, digests: &[Digest], mut size: impl FnMut(usize) -> Opti
     digests.iter().take(touched).enumerate().map(of).collect()
 }
 
-/// Bytes of the files of a trace.
+/// Returns the size of the files of a trace.
 fn bytes_of(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
     let is_part = |entry: &&std::fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "parquet");
     entries.iter().filter(is_part).filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
 }
 
-/// Gives this thread idle priority, or the lowest that the system lets it have.
+/// Gives this thread idle priority, or the lowest that the system allows.
 fn yield_to_all() {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the structure is whole and outlives the call; 0 is the calling thread.

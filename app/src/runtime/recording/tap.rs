@@ -1,10 +1,9 @@
-//! Where requests can be recorded as they are admitted. Off, it costs one relaxed load.
+//! The tap by which requests can be recorded as they are admitted. While it is off, it costs one relaxed load.
 //!
-//! 1. A request is told before it can be answered, in the order of admission: where one was answered before another came, so their records
-//!    stand.
-//! 2. Content is not copied: what waits is the request's own buffer, frozen and so never changed again (R6), or the digests that were made
-//!    of it.
-//! 3. Who tells waits for nobody but others who tell, and no longer than it takes to write down a line.
+//! 1. A request is reported before it can be answered, in the order of admission: if one is answered before another comes, their records
+//!    have that order.
+//! 2. Content is not copied: the waiting content is the request's own buffer, frozen and so never changed again (R6), or the digests of it.
+//! 3. A reporting thread waits only for other reporting threads, and no longer than it takes to add an entry.
 
 use super::entry::{Asked, Content, LastGap, Wants};
 use super::line::{LET_GO_MAX, Line, Spent};
@@ -19,33 +18,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Tap {
     is_on: AtomicBool,
     line: Mutex<Option<Line>>,
-    /// By a recording that begins, runs or ends.
+    /// A recording that begins, runs or ends has taken it.
     pub(super) is_taken: AtomicBool,
     pub(super) pool: Arc<Pool>,
-    /// Of the device that clients see.
+    /// The size of the device that clients see.
     pub(super) bytes: u64,
-    /// What the volume names content by.
+    /// The fingerprinter of the volume.
     pub(super) fingerprinter: Option<Fingerprinter>,
 }
 
 impl Tap {
-    /// A tap that is off, on a target of `bytes` whose buffers are of `pool`, and which names content itself or not.
+    /// Returns a tap that is off, on a target of `bytes` whose buffers are of `pool`. `fingerprinter`: that of the target, if it has one.
     #[must_use]
     pub fn new(pool: Arc<Pool>, bytes: u64, fingerprinter: Option<Fingerprinter>) -> Self {
         let (is_on, is_taken) = (AtomicBool::new(false), AtomicBool::new(false));
         Self { is_on, line: Mutex::new(None), is_taken, pool, bytes, fingerprinter }
     }
 
-    /// Whether requests are to be told.
+    /// Whether requests are to be reported.
     #[must_use]
     #[inline]
     pub fn is_on(&self) -> bool {
-        // Relaxed: whoever sees it late misses some first requests, or takes the lock in vain.
+        // Relaxed: a thread that sees it late misses some first requests, or takes the lock in vain.
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Tells a request. `content` is asked for in the form that is wanted, and only for a write that begins where a block does: a trace
-    /// counts blocks from the beginning of a request, so no other has names.
+    /// Reports a request. Calls `content` for the form that is wanted, and only for a write that begins where a block does: a trace counts
+    /// blocks from the beginning of a request, so no other has fingerprints.
     pub fn tell(&self, asked: &Asked, content: impl FnOnce(Wants) -> Content) {
         let mut line = self.line();
         let Some(line) = line.as_mut() else { return };
@@ -54,14 +53,14 @@ impl Tap {
         line.tell(*asked, content);
     }
 
-    /// Tells that a phase begins; false where nothing is recorded, or there is no room at this moment.
+    /// Reports the beginning of a phase; false where nothing is recorded, or there is no room at this moment.
     #[must_use]
     pub fn mark(&self, phase: String) -> bool {
         self.line().as_mut().is_some_and(|line| line.mark(phase))
     }
 
-    /// Lets go of some of what the recorder is done with, as much at least as so many requests bring. Who tells calls it, with no lock in
-    /// hand.
+    /// Frees some of the contents that the recorder has read, at least as much as this many requests bring. The reporting threads call it,
+    /// without holding a lock.
     pub fn let_go(&self, requests: usize) {
         for _ in 0..=requests / LET_GO_MAX {
             let spent = self.line().as_mut().map(|line| line.spent().take());
@@ -74,7 +73,7 @@ impl Tap {
         self.is_on.store(true, Ordering::Release);
     }
 
-    /// Tells no more. What the recorder is still to be rid of comes back.
+    /// Ends reporting. Returns the contents that the recorder still has to give back.
     pub(super) fn close(&self, last_gap: &LastGap) -> Option<Spent> {
         self.is_on.store(false, Ordering::Release);
         let line = self.line().take();
@@ -86,7 +85,7 @@ impl Tap {
     }
 }
 
-/// What a write brings, as the recorder wants it.
+/// Returns the content of a write in the form that the recorder wants.
 pub fn content_of(request: &Request, wants: Wants) -> Content {
     match (&request.payload, wants) {
         (None, _) => Content::None,

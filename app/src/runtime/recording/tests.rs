@@ -1,4 +1,4 @@
-//! The ring when it is full, and a recording beside more requests than it can follow.
+//! The ring when it is full, and a recording with more requests than it can follow.
 
 use super::entry::{Asked, Content, LastGap, Told, Wants};
 use super::line::{Line, Listener};
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The least with which content can be recorded.
+/// The least memory with which content can be recorded.
 const MEMORY_BYTES_MIN: u64 = 16 * FIXED_BYTES;
 const WRITE: Asked = Asked { op: Op::Write, fua: false, offset: 0, length: 4096 };
 const READ: Asked = Asked { op: Op::Read, fua: false, offset: 0, length: 4096 };
@@ -43,14 +43,14 @@ fn bytes(blocks: usize) -> Content {
 }
 
 impl Rig {
-    /// Plays the recorder for `many` requests; what was missed in front of each.
+    /// Plays the recorder for `many` requests; returns the requests missed before each.
     fn take(&mut self, many: usize) -> Vec<u64> {
         let mut one = || {
-            let told = self.told.pop().expect("so many were told");
-            if !matches!(told.content, Content::None) {
-                self.spent.push(told.content).expect("the way back has room");
+            let entry = self.told.pop().expect("this many were reported");
+            if !matches!(entry.content, Content::None) {
+                self.spent.push(entry.content).expect("the way back has room");
             }
-            told.gap.map_or(0, |gap| gap.requests)
+            entry.gap.map_or(0, |gap| gap.requests)
         };
         (0..many).map(|_| one()).collect()
     }
@@ -82,17 +82,17 @@ fn content_is_bounded_until_it_is_let_go_of() {
     rig.line.tell(WRITE, bytes(10));
     rig.line.tell(WRITE, bytes(1));
     assert_eq!(rig.take(1), [0]);
-    // It is back, but nobody let go of it.
+    // It is back, but nobody has freed it.
     rig.line.tell(WRITE, bytes(1));
     rig.line.spent().let_go();
     rig.line.tell(WRITE, bytes(10));
     assert_eq!(rig.take(1), [2]);
     rig.line.spent().let_go();
     (0..RING_REQUESTS + 1).for_each(|_| rig.line.tell(WRITE, bytes(0)));
-    // The ring of requests is empty again, but nothing of them is let go of.
+    // The ring of requests is empty again, but none of them is freed.
     rig.take(RING_REQUESTS);
     rig.line.tell(WRITE, bytes(0));
-    assert_eq!(rig.left().map(|gap| gap.requests), Some(2), "at the end it is told, too");
+    assert_eq!(rig.left().map(|gap| gap.requests), Some(2), "at the end it is reported, too");
 }
 
 fn order(folder: &Path) -> Order {
@@ -160,7 +160,7 @@ fn a_trace_that_cannot_be_written_ends_the_recording_and_nothing_else() {
     let folder = place.path().join("t");
     let rotation = Rotation { records: 1, age: None };
     let recording = Recording::begin(target.tap(), Order { rotation, ..order(&folder) }).unwrap();
-    // Its folder goes away.
+    // Its folder is removed.
     std::fs::remove_dir_all(&folder).unwrap();
     let mut batch: Vec<Incoming> = Vec::new();
     let (tell, hear) = std::sync::mpsc::channel();

@@ -1,4 +1,5 @@
-//! What the fuzz target of the ring runs: rings as somebody else could have written them, with any numbers, and checks that fit.
+//! The code that the fuzz target of the journal runs: journals as an attacker could have written them, with any numbers, and checksums that
+//! fit.
 
 use super::{
     BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity, PAGE, RECORD_BYTES, content_at, kind, left_in_lap,
@@ -7,16 +8,16 @@ use super::{
 use onefold_engine::interface::Traces;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Epoch, count, index};
 
-/// Contents that a forged ring has room for.
+/// The number of contents that a forged journal has room for.
 pub const CONTENTS: u32 = 4;
 
-/// What the first page says.
+/// The values of the first page.
 #[derive(Clone, Copy, Debug)]
 pub struct Said {
     pub incarnation: u64,
-    /// Where the records begin.
+    /// The position where the records begin.
     pub tail: u64,
-    /// Up to which epoch promises are kept.
+    /// The epoch up to which records are durable.
     pub epoch: u64,
     pub traces: Traces,
 }
@@ -24,30 +25,30 @@ pub struct Said {
 /// A record of any numbers.
 #[derive(Clone, Debug)]
 pub struct Forged {
-    /// What kind of record it is, which need not be one.
+    /// The code of its kind, which need not exist.
     pub code: u32,
     pub first: u64,
     pub value: u64,
     pub epoch: u64,
-    /// What stands behind it, and how many bytes it says that has. A block of a content lies in the place that `value` says, if there is
-    /// one, and its sum stands behind the record.
+    /// The bytes after it, and their number as the record states it. The block of a content is in the place that `value` names, if there is
+    /// one, and its checksum follows the record.
     pub content: Vec<u8>,
     pub content_bytes: u32,
 }
 
 impl Forged {
-    /// The kinds that there are.
+    /// The existing kinds.
     pub const KINDS: [u32; 5] = [kind::SKIP, kind::LINK, kind::ZERO, kind::UNMAP, kind::CONTENT];
 }
 
-/// The bytes of a ring file of the smallest size with these records, as many as it has room for. They begin at the tail, or where a record
-/// can begin behind it.
+/// Returns the bytes of a journal file of the smallest size with as many of these records as it has room for. They begin at the tail, or at
+/// the next position where a record can begin.
 #[must_use]
 pub fn forge(volume: [u8; 16], said: &Said, records: &[Forged]) -> Vec<u8> {
     let identity = Identity { volume, incarnation: said.incarnation, bytes: BYTES_MIN, contents: CONTENTS.into() };
     let mut file = vec![0; PAGE + index(BYTES_MIN + u64::from(CONTENTS) * BLOCK_BYTES)];
     file[..IDENTITY_BYTES].copy_from_slice(&identity.encode());
-    // A position that no ring can have is left as it is.
+    // A position that no journal can have is left as it is.
     let tail = if said.tail < u64::MAX / 2 { settle(said.tail / 8 * 8, BYTES_MIN) } else { said.tail };
     let durable = Durable { turn: 1, tail, epoch: Epoch(said.epoch), traces: said.traces };
     file[DURABLE_SLOTS[1]..][..DURABLE_BYTES].copy_from_slice(&durable.encode(identity.seed()));
@@ -73,7 +74,7 @@ pub fn forge(volume: [u8; 16], said: &Said, records: &[Forged]) -> Vec<u8> {
     file
 }
 
-/// Lays a content in its place. The record that says so.
+/// Puts a content into its place. Returns the record that names the place.
 fn lay(file: &mut [u8], record: &Forged) -> Option<Forged> {
     let place = u32::try_from(record.value).ok().filter(|&place| place < CONTENTS)?;
     if record.code != kind::CONTENT || record.content.len() != BLOCK_SIZE || record.content_bytes as usize != BLOCK_SIZE {

@@ -1,4 +1,4 @@
-//! The first page of a ring: whose it is, and what is durable. The tables are in [`super`].
+//! The first page of a journal: its owner, and what is durable. The tables are in [`super`].
 
 use onefold_engine::interface::{Trace, Traces};
 use onefold_engine::units::Epoch;
@@ -9,7 +9,7 @@ pub(super) const IDENTITY_BYTES: usize = 52;
 pub(super) const DURABLE_SLOTS: [usize; 2] = [64, 128];
 pub(super) const DURABLE_BYTES: usize = 64;
 
-/// Whose ring it is.
+/// The owner of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) volume: [u8; 16],
@@ -31,20 +31,20 @@ impl Identity {
         page
     }
 
-    /// What each record's check begins with.
+    /// Returns the beginning of each record's checksum.
     pub(super) fn seed(&self) -> u32 {
         crc32c::crc32c(&self.encode()[8..32])
     }
 }
 
-/// What is durable, as the first page says it.
+/// The durable state, as the first page has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Durable {
-    /// How often it was written.
+    /// The number of its writes.
     pub(super) turn: u64,
-    /// Position of the oldest record that counts.
+    /// The position of the oldest valid record.
     pub(super) tail: u64,
-    /// Promises of epochs up to this one are kept.
+    /// The epoch up to which records are durable.
     pub(super) epoch: Epoch,
     pub(super) traces: Traces,
 }
@@ -75,7 +75,7 @@ impl Durable {
             }
         };
         let durable = Self { turn: word(0), tail: word(1), epoch: Epoch(word(2)), traces: [trace(3), trace(5)] };
-        // One encoding for each: so the check is checked too.
+        // There is one encoding for each: so the checksum is checked too.
         (durable.encode(seed) == *bytes).then_some(durable)
     }
 }

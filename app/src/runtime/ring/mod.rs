@@ -1,54 +1,54 @@
-//! The acknowledgement ring: what a server promised its clients and has not made durable yet, for the server that comes after a kill.
+//! The acknowledgement journal: the writes that a server acknowledged and has not made durable yet, for the server that comes after a kill.
 //!
-//! Where a device outlives its server, so do the acknowledgements that it gave: before a weak write is acknowledged, its link stands here,
-//! or, where that would name nothing that the next server finds, its content. The ring is a file in a tmpfs, mapped into memory; it
-//! survives the death of a process at any instruction, and nothing more: after a power cut there is no ring, and the promises of a flush
-//! are all there is.
+//! Where a device outlives its server, so do the acknowledgements that it gave. Before a weak write is acknowledged, its link is recorded
+//! here, or its content, where the link would name nothing that the next server finds. The journal is a file in a tmpfs, mapped into
+//! memory, and used as a ring. It survives the death of a process at any instruction, and nothing more: after a power loss there is no
+//! journal, and only flushed writes are safe.
 //!
-//! 1. A record counts from the store of its position, the last one that [`Ring::append`] does. Before it, the place of the position holds
-//!    zero: each append first writes the zero that ends the ring behind it. So nothing stale is ever taken for a record, whatever it looks
-//!    like.
-//! 2. Records lie one behind the other and none is overwritten before it was [committed](Ring::committed).
-//! 3. Positions never repeat: they count the bytes since the ring was made, padding included.
-//! 4. What is durable stands in the first page: up to which epoch, and by which trace on the medium the next server knows that its store is
-//!    the one that was left. Two slots are written in turn, so that one of them is whole at any instruction.
-//! 5. Contents of blocks lie behind the records, in places of their own, and a record says in which: so one gives its room back as soon as
-//!    a later promise for its LBN stands ([`Ring::release`]), whatever was promised between. One that is not the last for its LBN may lie
-//!    there no more, and is not replayed.
-//! 6. A killed process leaves what its program had stored up to some instruction, in program order: a store that the compiler does not move
-//!    is not moved. A matter of the compiler only, since processors interrupt precisely.
+//! 1. A record is valid from the store of its position, the last store of [`Ring::append`]. Before that, the place of the position holds
+//!    zero: each append first writes the zero that ends the journal after its record. So stale bytes are never taken for a record, whatever
+//!    they look like.
+//! 2. Records follow one another, and none is overwritten before it was [committed](Ring::committed).
+//! 3. Positions never repeat: they count the bytes since the journal was made, padding included.
+//! 4. The first page holds the durable state: the last durable epoch, and the traces on the medium by which the next server knows that its
+//!    store is the one that was left. Two slots are written in turn, so that one of them is whole at any instruction.
+//! 5. Contents of blocks are after the records, in places of their own, and each has a record that names its place. So a content frees its
+//!    room as soon as a later record for its LBN is there ([`Ring::release`]), whatever came between. A content that is not the last for
+//!    its LBN may be overwritten, and is not replayed.
+//! 6. A killed process leaves its stores up to some instruction, in program order, as long as the compiler does not reorder them. Only the
+//!    compiler matters, since processors interrupt precisely.
 //!
 //! | bytes | of the first page |
 //! |---|---|
 //! | 0–7 | magic |
 //! | 8–23 | UUID of the volume |
 //! | 24–31 | incarnation of the volume that the records belong to |
-//! | 32–39 | bytes of records behind this page |
-//! | 40–47 | contents of 4096 bytes that there is room for behind these |
+//! | 32–39 | bytes of records after this page |
+//! | 40–47 | number of contents of 4096 bytes that have room after these |
 //! | 48–51 | CRC32C of all that |
-//! | 64–127, 128–191 | what is durable; written in turn, the one that was written later counts |
+//! | 64–127, 128–191 | durable state; written in turn, the later one is valid |
 //!
-//! | bytes | of what is durable |
+//! | bytes | of the durable state |
 //! |---|---|
-//! | 0–7 | counts how often it was written |
-//! | 8–15 | position up to which the ring is trimmed |
-//! | 16–23 | epoch up to which promises are kept |
-//! | 24–55 | two traces: sequence in the log, or sector of the map; kind (none, log, map) in the upper half of a word and the sector's sum in the lower |
+//! | 0–7 | number of its writes |
+//! | 8–15 | position up to which the journal is trimmed |
+//! | 16–23 | epoch up to which records are durable |
+//! | 24–55 | two traces: sequence in the log or sector of the map; kind (none, log, map) in the upper half of a word, the sector's sum in the lower |
 //! | 56–63 | CRC32C of UUID, incarnation and all of the above, and 1 in the upper half |
 //!
 //! | bytes | of a record |
 //! |---|---|
 //! | 0–7 | its position |
 //! | 8–11 | kind |
-//! | 12–15 | bytes behind the first 48 |
+//! | 12–15 | bytes after the first 48 |
 //! | 16–23 | first LBN |
 //! | 24–31 | PBN and, in the highest byte, slot; or number of blocks; or the content's place |
-//! | 32–35 | CRC32C of UUID, incarnation, all of the above, the epoch and what is behind the first 48 bytes |
+//! | 32–35 | CRC32C of UUID, incarnation, all of the above, the epoch and the bytes after the first 48 |
 //! | 36–39 | zero |
 //! | 40–47 | epoch |
 //! | 48– | the fingerprint of a linked block, or the CRC32C of a content; padded to 8 bytes |
 //!
-//! Integers are the machine's own: a ring never leaves it.
+//! Integers are the machine's own: a journal never leaves it.
 
 pub mod exercise;
 mod first_page;
@@ -68,20 +68,20 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 const PAGE: usize = 4096;
-/// Bytes of a record, without what is behind them.
+/// The size of a record, without the bytes after it.
 const RECORD_BYTES: u64 = 48;
-/// Bytes of one that names a block: with the fingerprint that proves it.
+/// The size of a record that names a block: with the fingerprint that proves it.
 pub const LINK_BYTES: u64 = RECORD_BYTES + 24;
 const PROOF_BYTES: usize = 20;
 const SUM_BYTES: usize = 4;
-/// Where the slot stands in the word of a PBN.
+/// The position of the slot in the word of a PBN.
 const SLOT_SHIFT: u32 = 56;
 const PBN_MASK: u64 = (1 << SLOT_SHIFT) - 1;
-/// The fewest bytes of records: room for some two hundred links.
+/// The smallest size of all records: room for some two hundred links.
 pub const BYTES_MIN: u64 = 16 << 10;
 
 mod kind {
-    /// Nothing: the next record begins at the ring's start.
+    /// No record: the next one begins at the start of the ring.
     pub const SKIP: u32 = 1;
     pub const LINK: u32 = 2;
     pub const ZERO: u32 = 3;
@@ -89,48 +89,48 @@ mod kind {
     pub const CONTENT: u32 = 5;
 }
 
-/// One promise.
+/// One acknowledged write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// The content of a logical block is that of a physical one, which was written completely, or that of its slot; it has this
+    /// A link: the content of a logical block is that of a physical one, which was written completely, or that of its slot; it has this
     /// fingerprint.
     Link { lbn: Lbn, pbn: Pbn, slot: u8, proof: Fingerprint },
-    /// Logical blocks read as zeros, written so by the client.
+    /// Zeros: a client wrote the logical blocks as zeros.
     Zero { first: Lbn, blocks: Blocks },
-    /// Logical blocks were discarded.
+    /// A discard of logical blocks.
     Unmap { first: Lbn, blocks: Blocks },
-    /// The content of a logical block is this, and it may stand nowhere else.
+    /// The content of a logical block, which may be nowhere else.
     Content { lbn: Lbn, content: &'a [u8; BLOCK_SIZE] },
 }
 
-/// Where a content lies in its ring.
+/// The place of a content in its journal.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Place(u32);
 
-/// Names a record of one ring. Later ones are greater.
+/// Names a record of one journal. Later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seq(u64);
 
-/// The ring has no room: commit, then call [`Ring::committed`].
+/// The journal has no room: commit, then call [`Ring::committed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the acknowledgement ring is full")]
+#[error("the acknowledgement journal is full")]
 pub struct Full;
 
-/// The ring of a running server.
+/// The journal of a running server.
 pub struct Ring {
     map: MmapMut,
     identity: Identity,
     seed: u32,
-    /// Position of the next record.
+    /// The position of the next record.
     head: u64,
     durable: Durable,
-    /// Places that hold nothing that counts.
+    /// The places without valid content.
     free: Vec<Place>,
 }
 
 impl Ring {
-    /// Makes an empty ring with `bytes` for records (rounded to pages, [`BYTES_MIN`] at least), and room for so many contents, in the place
-    /// of whatever stood at `path`, which must be on a tmpfs. Until this returns, the old ring stands there. All memory is taken now.
+    /// Makes an empty journal with `bytes` for records (rounded to pages, [`BYTES_MIN`] at least), and room for this many contents. It
+    /// replaces any file at `path`, which must be on a tmpfs; until this returns, the old journal is there. All memory is taken now.
     ///
     /// # Errors
     /// When the file cannot be made, or the tmpfs has no room.
@@ -142,7 +142,7 @@ impl Ring {
             _ => {}
         }
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&fresh)?;
-        // Not a sparse file: a store into a page that the tmpfs cannot give would be a SIGBUS.
+        // The file is not sparse: a store into a page that the tmpfs cannot give would be a SIGBUS.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, count(PAGE) + bytes + u64::from(contents) * BLOCK_BYTES)?;
         let identity = Identity { volume, incarnation, bytes, contents: contents.into() };
         let durable = Durable { tail: bytes, ..Durable::default() };
@@ -161,26 +161,26 @@ impl Ring {
         Ok(ring)
     }
 
-    /// The volume's incarnation that this ring's records belong to.
+    /// Returns the volume's incarnation that this journal's records belong to.
     #[must_use]
     pub fn incarnation(&self) -> u64 {
         self.identity.incarnation
     }
 
-    /// Bytes taken by records that are not committed yet.
+    /// Returns the bytes of records that are not committed yet.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.head - self.durable.tail
     }
 
-    /// Bytes for records.
+    /// Returns the bytes for records.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.identity.bytes
     }
 
-    /// Makes a promise that survives this process, and that `epoch` will make good. Where its content lies, if it has one: until that is
-    /// [released](Self::release).
+    /// Adds a record that survives this process, and that `epoch` will make durable. Returns the place of its content, if it has one, which
+    /// is taken until it is [released](Self::release).
     ///
     /// # Errors
     /// When there is no room.
@@ -207,7 +207,7 @@ impl Ring {
         }
     }
 
-    /// The content that lies there counts no more: a later promise for its LBN stands, or its own is kept.
+    /// Frees the place of a content that is no longer valid: a later record for its LBN is there, or its own is durable.
     pub fn release(&mut self, place: Place) {
         self.free.push(place);
     }
@@ -217,7 +217,7 @@ impl Ring {
         let left = self.left_in_lap(self.head);
         let skip = if bytes > left { left } else { 0 };
         let end = self.settle(self.head + skip + bytes);
-        // Less, not equal: the zero behind the last record must not lie on the first one.
+        // Less, not equal: the zero after the last record must not overwrite the first one.
         if bytes > self.identity.bytes || end - self.durable.tail >= self.identity.bytes {
             return Err(Full);
         }
@@ -230,10 +230,10 @@ impl Ring {
         Ok(Seq(end))
     }
 
-    /// What was promised up to and including `upto` is durable; its records are gone.
+    /// Frees the records up to and including `upto`, which are durable.
     ///
     /// # Panics
-    /// When `upto` is of another ring.
+    /// When `upto` is of another journal.
     pub fn committed(&mut self, upto: Seq) {
         assert!(upto.0 <= self.head, "record {} is not of this ring, which ends at {}", upto.0, self.head);
         if upto.0 > self.durable.tail {
@@ -242,10 +242,10 @@ impl Ring {
         }
     }
 
-    /// Promises of epochs up to this one are kept, which has left these traces on the medium. Those up to `upto` are gone.
+    /// Notes that records of epochs up to this one are durable, which has left these traces on the medium. Frees those up to `upto`.
     ///
     /// # Panics
-    /// When `upto` is of another ring.
+    /// When `upto` is of another journal.
     pub fn kept(&mut self, epoch: Epoch, traces: Traces, upto: Option<Seq>) {
         let tail = upto.map_or(0, |upto| upto.0);
         assert!(tail <= self.head, "record {tail} is not of this ring, which ends at {}", self.head);
@@ -290,7 +290,7 @@ impl Ring {
     #[allow(unsafe_code)]
     fn store(&mut self, at: usize, word: u64) {
         let place = &mut self.map[at..at + 8];
-        // SAFETY: the place is eight bytes of a mapping that we have borrowed exclusively, and it is aligned: the mapping begins on a page,
+        // SAFETY: the place is eight bytes of a mapping that is borrowed exclusively here, and it is aligned: the mapping begins on a page,
         // and all positions are multiples of 8 (asserted).
         let place = unsafe {
             assert!(place.as_ptr().addr() % 8 == 0);
@@ -318,7 +318,7 @@ fn left_in_lap(position: u64, ring_bytes: u64) -> u64 {
     ring_bytes - position % ring_bytes
 }
 
-/// Where the next record begins when the last one ended at `position`: no record's fixed part is cut by the end of the ring.
+/// Returns the position of the next record when the last one ended at `position`: the end of the ring splits no record's fixed part.
 fn settle(position: u64, ring_bytes: u64) -> u64 {
     let left = left_in_lap(position, ring_bytes);
     if left < RECORD_BYTES { position + left } else { position }
@@ -329,7 +329,7 @@ fn record_check(seed: u32, fixed: &[u8], behind: &[u8]) -> u32 {
     crc32c::crc32c_append(named, behind)
 }
 
-/// Where a content lies in the file.
+/// Returns the place of a content in the file.
 fn content_at(ring_bytes: u64, place: u32) -> usize {
     PAGE + index(ring_bytes) + index(u64::from(place) * BLOCK_BYTES)
 }

@@ -1,4 +1,4 @@
-//! Reading a ring that its writer has left: total over any bytes, and believing nothing that is not checked.
+//! Reading a journal that its writer has left: total over any bytes, and trusting nothing that is not checked.
 
 use super::{
     BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity, PAGE, PBN_MASK, PROOF_BYTES, RECORD_BYTES, Record, Ring,
@@ -11,36 +11,36 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-/// Why there is nothing to replay.
+/// The reason why there is nothing to replay.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// No ring: the machine was started anew, or the volume was closed.
-    #[error("there is no acknowledgement ring")]
+    /// There is no journal: the machine was restarted, or the volume was closed.
+    #[error("there is no acknowledgement journal")]
     Missing,
-    #[error("the acknowledgement ring belongs to another volume")]
+    #[error("the acknowledgement journal belongs to another volume")]
     Foreign,
-    #[error("the acknowledgement ring is damaged: {what}")]
+    #[error("the acknowledgement journal is damaged: {what}")]
     Damaged { what: &'static str },
-    #[error("cannot read the acknowledgement ring: {0}")]
+    #[error("cannot read the acknowledgement journal: {0}")]
     Io(#[from] io::Error),
 }
 
-/// A dead server's promises.
+/// A dead server's records.
 #[derive(Debug)]
 pub struct Replay {
     /// The volume's incarnation that they belong to.
     pub incarnation: u64,
-    /// A finished record does not match its check, and it and what followed is not replayed; or a content does not match its own. No kill
-    /// explains either.
+    /// The checksum of a finished record does not match, so that it and the following ones are not replayed; or that of a content does not
+    /// match. No kill explains either.
     pub damaged: bool,
     ring: Vec<u8>,
     durable: Durable,
-    /// Where each record begins in it.
+    /// The position of each record in the file.
     starts: Vec<(Seq, usize)>,
 }
 
 impl Ring {
-    /// Reads the ring at `path`, which its server has left for good.
+    /// Reads the journal at `path`, which its server has left forever.
     ///
     /// # Errors
     /// When there is none, or it is not one of `volume`.
@@ -54,7 +54,7 @@ impl Ring {
 }
 
 impl Replay {
-    /// Understands the bytes of a ring, whatever they are.
+    /// Parses the bytes of a journal, whatever they are.
     ///
     /// # Errors
     /// See [`Ring::replay`].
@@ -80,7 +80,7 @@ impl Replay {
         }
         let seed = identity.seed();
         let slots = DURABLE_SLOTS.map(|slot| found[slot..slot + DURABLE_BYTES].try_into().expect("a slot"));
-        // (No ring lives long enough to reach the upper bound; it keeps the arithmetic below from overflowing.)
+        // (No journal lives long enough to reach the upper bound; it keeps the arithmetic below from overflowing.)
         let in_range = |durable: &Durable| durable.tail >= bytes && durable.tail % 8 == 0 && durable.tail < u64::MAX / 2;
         let valid = slots.iter().filter_map(|slot| Durable::decode(slot, seed)).filter(in_range);
         let durable = valid.max_by_key(|durable| durable.turn).ok_or(damaged("it does not say where it begins"))?;
@@ -120,7 +120,7 @@ impl Replay {
         }
     }
 
-    /// Leaves out the contents that count no more: others may lie in their places (invariant 5 of the ring).
+    /// Removes the contents that are no longer valid: others may be in their places (invariant 5 of the journal).
     fn keep_contents_that_count(&mut self, identity: &Identity) {
         let mut later = HashSet::new();
         let mut keep = Vec::with_capacity(self.starts.len());
@@ -150,7 +150,7 @@ impl Replay {
         place < identity.contents && self.content(place).is_some_and(is_whole)
     }
 
-    /// The content in a place of the ring.
+    /// Returns the content in a place of the journal.
     fn content(&self, place: u64) -> Option<&[u8; BLOCK_SIZE]> {
         let at = content_at(word(&self.ring, 32), u32::try_from(place).ok()?);
         self.ring.get(at..at + BLOCK_SIZE)?.try_into().ok()
@@ -160,17 +160,17 @@ impl Replay {
         word(&self.ring, at + 40) > self.durable.epoch.get()
     }
 
-    /// The promises in the order in which they were made.
+    /// Returns the records in the order in which they were made.
     pub fn records(&self) -> impl ExactSizeIterator<Item = (Seq, Record<'_>)> {
         self.starts.iter().map(|&(seq, at)| (seq, self.record(at)))
     }
 
-    /// The promises that are not known to be kept: those of epochs behind the last one that is durable.
+    /// Returns the records that are not known to be durable: those of epochs after the last durable one.
     pub fn open_promises(&self) -> impl Iterator<Item = Record<'_>> {
         self.starts.iter().filter(|(_, at)| self.is_open(*at)).map(|&(_, at)| self.record(at))
     }
 
-    /// What the last durable epoch has left on the medium.
+    /// Returns the traces that the last durable epoch has left on the medium.
     #[must_use]
     pub fn traces(&self) -> Traces {
         self.durable.traces

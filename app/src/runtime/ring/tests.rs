@@ -1,4 +1,4 @@
-//! Tests of the acknowledgement ring: what the next server finds in it.
+//! Tests of the acknowledgement journal: the records that the next server finds in it.
 
 use super::*;
 use onefold_engine::interface::Trace;
@@ -6,7 +6,7 @@ use onefold_engine::interface::Trace;
 const VOLUME: [u8; 16] = *b"sixteen bytes id";
 const EPOCH: Epoch = Epoch(5);
 
-/// A directory that goes when it is dropped; on the tmpfs where there is one, though any file will do here.
+/// A directory that is removed when it is dropped; on the tmpfs where there is one, though any file will do here.
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -67,7 +67,7 @@ fn a_full_ring_says_so_and_goes_on_after_a_commit() {
     while let Ok((seq, _)) = ring.append(EPOCH, &link(count(seqs.len()))) {
         seqs.push(seq);
     }
-    // 72 bytes each, less what keeps the end apart from the beginning.
+    // 72 bytes each, less the gap between the end and the beginning.
     assert_eq!(seqs.len(), 16 * 1024 / 72 - 1);
     assert_eq!(numbers(&replayed(&path)), (0..count(seqs.len())).collect::<Vec<_>>());
     ring.committed(seqs[99]);
@@ -98,7 +98,7 @@ fn records_go_round_the_end_in_one_piece() {
     }
 }
 
-/// Contents gives their room back in any order, whatever stands before and behind them.
+/// Contents free their room in any order, whatever comes before and after them.
 #[test]
 fn a_content_stands_until_a_later_promise_for_its_lbn() {
     let directory = directory();
@@ -137,7 +137,7 @@ fn a_content_that_is_not_what_its_record_says_is_damage() {
     bytes[content_at(BYTES_MIN, 0) + 77] ^= 4;
     let replay = Replay::parse(bytes.clone(), VOLUME).unwrap();
     assert_eq!((numbers(&replay), replay.damaged), (vec![1, 3], true));
-    // Of an epoch that is durable, nothing lies there for sure.
+    // The contents of a durable epoch may be overwritten.
     ring.kept(EPOCH, [None; 2], None);
     bytes[..PAGE].copy_from_slice(&std::fs::read(&path).unwrap()[..PAGE]);
     assert!(!Replay::parse(bytes, VOLUME).unwrap().damaged);
@@ -170,13 +170,13 @@ fn what_is_no_ring_of_this_volume_is_named() {
     }
 }
 
-/// A writer that is killed leaves a prefix of its stores. All of them, one by one, for a record and for a trim.
+/// A writer that is killed leaves a prefix of its stores. The test takes all prefixes, for a record and for a trim.
 #[test]
 fn every_prefix_of_an_append_is_the_ring_before_or_after() {
     let directory = directory();
     let path = directory.path().join("ring");
     let mut ring = Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap();
-    // Stale bytes of a whole lap lie under what is written now, looking like records.
+    // Stale bytes of a whole lap are under the bytes written now, and look like records.
     for n in 0..400 {
         let seq = append(&mut ring, EPOCH, &link(n));
         ring.committed(seq);
@@ -236,7 +236,7 @@ fn any_flipped_bit_of_a_record_is_found() {
     }
     let bytes = std::fs::read(&path).unwrap();
     let second = PAGE + 72;
-    // Behind the fingerprint there is nothing.
+    // There is nothing after the fingerprint.
     for bit in 0..68 * 8 {
         let mut flipped = bytes.clone();
         flipped[second + bit / 8] ^= 1 << (bit % 8);
@@ -293,7 +293,7 @@ fn promises_of_durable_epochs_are_kept_and_the_others_are_not() {
     assert_eq!(replayed(&path).traces(), traces);
 }
 
-/// Commits that promise nothing, as of a client that writes with FUA alone, take no room.
+/// Commits without records, as of a client that writes with FUA alone, take no room.
 #[test]
 fn what_is_kept_takes_no_room() {
     let directory = directory();

@@ -1,23 +1,23 @@
-//! The kernel's FUSE protocol, as much of it as one file needs, byte for byte as `linux/fuse.h` has it: requests here, [`replies`] there.
+//! The kernel's FUSE protocol, as much of it as one file needs, byte for byte as in `linux/fuse.h`: requests here, [`replies`] there.
 //!
-//! 1. Parsing is total: any bytes give a [`Request`] or [`Malformed`], never a panic. What a request says is checked for shape only;
-//!    whether its numbers make sense is `files`' business.
+//! 1. Parsing is total: any bytes give a [`Request`] or [`Malformed`], never a panic. Only the shape of a request is checked; `files`
+//!    decides whether its numbers make sense.
 //! 2. All integers are the machine's own, native-endian, and every structure is a multiple of 8 bytes.
-//! 3. The fixed part of each request that we answer lies within its first [`HEAD_BYTES`] bytes, so that a write's payload, which begins
-//!    right behind them, can be received in a place of its own.
+//! 3. The fixed part of each request that is answered lies within its first [`HEAD_BYTES`] bytes. So a write's payload, which begins right
+//!    after them, can be received in a place of its own.
 
 pub mod replies;
 
 use rustix::fs::OFlags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The header and a write's fixed part: where a write's payload begins.
+/// The size of the header and a write's fixed part, after which a write's payload begins.
 pub const HEAD_BYTES: usize = size_of::<InHeader>() + size_of::<WriteIn>();
-/// The longest name that a look-up brings whole in its first [`HEAD_BYTES`], with the zero behind it.
+/// The longest name that a look-up brings whole in its first [`HEAD_BYTES`], with the zero after it.
 pub const NAME_BYTES_MAX: usize = HEAD_BYTES - size_of::<InHeader>() - 1;
 /// The major version of the protocol. Others are refused.
 pub const MAJOR: u32 = 7;
-/// The newest minor version whose structures are these.
+/// The newest minor version that has these structures.
 pub const MINOR: u32 = 40;
 /// The oldest minor version that lets requests be larger than 128 KiB.
 pub const MINOR_MIN: u32 = 28;
@@ -28,7 +28,7 @@ pub const ROOT: u64 = 1;
 /// Set in the number of a request that was sent again.
 pub const UNIQUE_RESEND: u64 = 1 << 63;
 
-/// Flags of INIT. The upper half travels in `flags2`.
+/// Flags of INIT. The upper half is in `flags2`.
 pub mod init {
     pub const ASYNC_READ: u64 = 1 << 0;
     pub const BIG_WRITES: u64 = 1 << 5;
@@ -97,14 +97,14 @@ mod opcode {
     pub const TMPFILE: u32 = 51;
 }
 
-/// What every request begins with.
+/// The beginning of every request.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct InHeader {
-    /// Bytes of the whole request.
+    /// The number of bytes of the whole request.
     pub len: u32,
     pub opcode: u32,
-    /// Its number, with [`UNIQUE_RESEND`] where it was sent before. The reply repeats it as it is.
+    /// Its number, with [`UNIQUE_RESEND`] where it was sent before. The reply repeats it unchanged.
     pub unique: u64,
     pub node: u64,
     pub uid: u32,
@@ -124,7 +124,7 @@ struct InitIn {
     flags: u32,
 }
 
-/// Reads and writes have the same fixed part.
+/// The fixed part of reads and of writes.
 #[derive(FromBytes, KnownLayout, Immutable)]
 #[repr(C)]
 struct WriteIn {
@@ -158,7 +158,7 @@ struct FallocateIn {
 
 const _: () = assert!(size_of::<InHeader>() == 40 && size_of::<WriteIn>() == 40 && HEAD_BYTES == 80 && size_of::<FallocateIn>() == 32);
 
-/// What the kernel asks for.
+/// The operation that the kernel asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask<'a> {
     Init {
@@ -170,9 +170,9 @@ pub enum Ask<'a> {
     },
     /// The session ends.
     Destroy,
-    /// Wants no reply.
+    /// The request wants no reply.
     Forget,
-    /// `None`: a name too long to lie within the first [`HEAD_BYTES`].
+    /// The name, or `None` where it is too long to lie within the first [`HEAD_BYTES`].
     Lookup {
         name: Option<&'a [u8]>,
     },
@@ -190,15 +190,15 @@ pub enum Ask<'a> {
         offset: u64,
         bytes: u32,
     },
-    /// Its payload follows the first [`HEAD_BYTES`] bytes.
+    /// A write, whose payload follows the first [`HEAD_BYTES`] bytes.
     Write {
         offset: u64,
         bytes: u32,
-        /// It was opened, or sent, with `O_DSYNC` or `O_SYNC`.
+        /// The file was opened, or the write sent, with `O_DSYNC` or `O_SYNC`.
         fua: bool,
     },
     Statfs,
-    /// Of a file or of the whole file system.
+    /// A sync of a file or of the whole file system.
     Sync,
     SyncDir,
     ReadDir {
@@ -212,11 +212,11 @@ pub enum Ask<'a> {
         bytes: u64,
         mode: u32,
     },
-    /// Somebody no longer waits for a request.
+    /// A client no longer waits for a request.
     Interrupt,
-    /// Would change the directory.
+    /// An operation that would change the directory.
     Change,
-    /// Nothing that this file system has.
+    /// An operation that this file system lacks.
     Other,
 }
 
@@ -227,7 +227,7 @@ pub struct Request<'a> {
     pub ask: Ask<'a>,
 }
 
-/// Bytes that are no request. With a number, the kernel can be told so.
+/// Bytes that are no request. Where they have a number, the kernel can get an error for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed FUSE request of {received} bytes, operation {opcode:?}")]
 pub struct Malformed {
@@ -239,7 +239,7 @@ pub struct Malformed {
 /// Reads a request of `received` bytes, of which `head` holds the first [`HEAD_BYTES`] (all, where there are fewer).
 ///
 /// # Errors
-/// When the bytes are too few for what they say they are, or the length they state is another.
+/// When the bytes are fewer than the request needs, or the length they state is another.
 pub fn parse(head: &[u8], received: usize) -> Result<Request<'_>, Malformed> {
     let no_request = Malformed { received, opcode: None, unique: None };
     let head = &head[..head.len().min(received)];

@@ -1,9 +1,9 @@
-//! What a server writes to /dev/fuse.
+//! The messages that a server writes to /dev/fuse.
 
 use super::MAJOR;
 use zerocopy::{Immutable, IntoBytes};
 
-/// Notification codes: what a server tells the kernel unasked.
+/// The code of the notification by which a server asks for requests again.
 pub const NOTIFY_RESEND: i32 = 7;
 
 #[derive(IntoBytes, Immutable)]
@@ -31,13 +31,13 @@ struct InitOut {
     unused: [u32; 7],
 }
 
-/// What `stat` shows of an inode.
+/// The attributes of an inode that `stat` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Attr {
     pub ino: u64,
     pub size: u64,
-    /// In units of 512 bytes.
+    /// The number of units of 512 bytes.
     pub blocks: u64,
     pub atime: u64,
     pub mtime: u64,
@@ -120,10 +120,11 @@ const _: () = {
     assert!(size_of::<StatfsOut>() == 80 && size_of::<Dirent>() == 24);
 };
 
-/// How long the kernel may remember names and attributes: they never change while a volume is attached.
+/// The time for which the kernel may remember names and attributes: they never change while a volume is attached.
 const FOR_EVER_S: u64 = 1 << 32;
 
-/// What a reply begins with: to request `unique`, followed by `payload_bytes`, or with a (positive) error number and nothing behind it.
+/// Returns the beginning of a reply to request `unique`, followed by `payload_bytes`, or with a (positive) error number and nothing after
+/// it.
 ///
 /// # Panics
 /// When the payload has 4 GiB or more; no reply is that large.
@@ -133,20 +134,20 @@ pub fn reply_header(unique: u64, errno: i32, payload_bytes: usize) -> [u8; 16] {
     zerocopy::transmute!(OutHeader { len, error: -errno, unique })
 }
 
-/// The message that makes the kernel send again what was taken and not answered.
+/// Returns the message that makes the kernel send all unanswered requests again.
 #[must_use]
 pub fn resend() -> [u8; 16] {
     zerocopy::transmute!(OutHeader { len: 16, error: NOTIFY_RESEND, unique: 0 })
 }
 
-/// What a session agrees on.
+/// The agreed parameters of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
     pub minor: u32,
     pub max_readahead: u32,
     /// See [`init`](super::init).
     pub flags: u64,
-    /// How many requests the kernel sends ahead.
+    /// The number of requests that the kernel sends ahead.
     pub max_background: u16,
     /// The largest write, in bytes.
     pub max_write: u32,
@@ -154,7 +155,7 @@ pub struct Agreement {
     pub max_pages: u16,
 }
 
-/// Reply to INIT.
+/// Returns the reply to INIT.
 #[must_use]
 pub fn init_out(agreed: &Agreement) -> [u8; 64] {
     let low = u32::try_from(agreed.flags & u64::from(u32::MAX)).expect("masked to 32 bits");
@@ -175,7 +176,7 @@ pub fn init_out(agreed: &Agreement) -> [u8; 64] {
     })
 }
 
-/// Reply to LOOKUP.
+/// Returns the reply to LOOKUP.
 #[must_use]
 pub fn entry_out(attr: Attr) -> [u8; 128] {
     zerocopy::transmute!(EntryOut {
@@ -189,25 +190,25 @@ pub fn entry_out(attr: Attr) -> [u8; 128] {
     })
 }
 
-/// Reply to GETATTR and SETATTR.
+/// Returns the reply to GETATTR and SETATTR.
 #[must_use]
 pub fn attr_out(attr: Attr) -> [u8; 104] {
     zerocopy::transmute!(AttrOut { attr_valid: FOR_EVER_S, attr_valid_nsec: 0, dummy: 0, attr })
 }
 
-/// Reply to OPEN and OPENDIR. `flags` as in [`fopen`](super::fopen).
+/// Returns the reply to OPEN and OPENDIR. `flags` as in [`fopen`](super::fopen).
 #[must_use]
 pub fn open_out(fh: u64, flags: u32) -> [u8; 16] {
     zerocopy::transmute!(OpenOut { fh, flags, backing: 0 })
 }
 
-/// Reply to WRITE: so many bytes were taken.
+/// Returns the reply to WRITE: the number of bytes that were taken.
 #[must_use]
 pub fn write_out(bytes: u32) -> [u8; 8] {
     zerocopy::transmute!(WriteOut { size: bytes, padding: 0 })
 }
 
-/// Reply to STATFS: full, of `blocks` blocks of `block_bytes`, with one file.
+/// Returns the reply to STATFS: full, of `blocks` blocks of `block_bytes`, with one file.
 #[must_use]
 pub fn statfs_out(blocks: u64, block_bytes: u32) -> [u8; 80] {
     zerocopy::transmute!(StatfsOut {
@@ -224,8 +225,8 @@ pub fn statfs_out(blocks: u64, block_bytes: u32) -> [u8; 80] {
     })
 }
 
-/// Adds a directory entry to a reply to READDIR (or READDIRPLUS, with `plus`) if it fits into `limit_bytes`; says whether it did.
-/// `next` is what the kernel asks for to go on behind it.
+/// Adds a directory entry to a reply to READDIR (or READDIRPLUS, with `plus`) if it fits into `limit_bytes`; returns whether it did. The
+/// kernel asks for `next` to go on after it.
 pub fn push_dirent(reply: &mut Vec<u8>, limit_bytes: usize, attr: Attr, name: &[u8], next: u64, plus: bool) -> bool {
     let entry_bytes = if plus { size_of::<EntryOut>() } else { 0 };
     let bytes = (entry_bytes + size_of::<Dirent>() + name.len()).next_multiple_of(8);
@@ -234,7 +235,7 @@ pub fn push_dirent(reply: &mut Vec<u8>, limit_bytes: usize, attr: Attr, name: &[
     }
     let end = reply.len() + bytes;
     if plus {
-        // "." and ".." carry no inode number of ours to remember: the kernel skips entries whose node is 0.
+        // "." and ".." carry no inode number for the kernel to remember: it skips entries whose node is 0.
         let is_dots = name.iter().all(|&b| b == b'.');
         let entry = if is_dots { [0; 128] } else { entry_out(attr) };
         reply.extend_from_slice(&entry);

@@ -1,4 +1,4 @@
-//! Tests of FUSE messages: what the kernel sends, and what it is sent.
+//! Tests of FUSE messages: those that the kernel sends, and those that it receives.
 
 use super::replies::*;
 use super::*;
@@ -18,7 +18,7 @@ fn parsed(bytes: &[u8]) -> Result<Ask<'_>, Malformed> {
     parse(&bytes[..bytes.len().min(HEAD_BYTES)], bytes.len()).map(|r| r.ask)
 }
 
-/// Two 32-bit fields as the word that they make up.
+/// Joins two 32-bit fields to the word that they make up.
 fn pair(low: u32, high: u32) -> u64 {
     let [a, b, c, d] = low.to_ne_bytes();
     let [e, f, g, h] = high.to_ne_bytes();
@@ -49,7 +49,7 @@ fn samples() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The write among the samples states its length in its header, too.
+/// Sets the length in the header of the write among the samples, too.
 fn with_stated_length(mut bytes: Vec<u8>) -> Vec<u8> {
     let len = u32::try_from(bytes.len()).unwrap();
     bytes[..4].copy_from_slice(&len.to_ne_bytes());
@@ -100,7 +100,7 @@ fn flags_above_32_count_only_where_the_kernel_announces_them() {
 fn every_cut_is_malformed_or_a_shorter_request_and_never_a_panic() {
     for sample in samples().into_iter().map(with_stated_length) {
         for cut in 0..sample.len() {
-            // Once as the kernel would never send it (a stated length that does not match) and once with the length set right.
+            // Once as the kernel would never send it (with a wrong length in the header) and once with the length set right.
             let lying = parsed(&sample[..cut]);
             assert!(lying.is_err(), "{cut} bytes of {sample:?} passed as {lying:?}");
             if cut >= 40 {
