@@ -13,6 +13,7 @@ const DONE: &[&str] = &[
     "tools/",
     "fuzz/",
     "app/tests/",
+    "README.md",
     "docs/evaluating.md",
     "docs/log.md",
     "docs/ordering.md",
