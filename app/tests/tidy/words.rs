@@ -13,6 +13,7 @@ const DONE: &[&str] = &[
     "tools/",
     "fuzz/",
     "app/tests/",
+    "ARCHITECTURE.md",
     "README.md",
     "docs/evaluating.md",
     "docs/log.md",
