@@ -18,6 +18,7 @@ const DONE: &[&str] = &[
     "docs/evaluating.md",
     "docs/log.md",
     "docs/ordering.md",
+    "docs/papers.md",
     "docs/testing.md",
     "docs/tracing.md",
 ];
