@@ -16,6 +16,7 @@ const DONE: &[&str] = &[
     "ARCHITECTURE.md",
     "README.md",
     "docs/evaluating.md",
+    "docs/format.md",
     "docs/log.md",
     "docs/ordering.md",
     "docs/papers.md",
