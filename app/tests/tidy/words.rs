@@ -18,6 +18,7 @@ const DONE: &[&str] = &[
     "docs/evaluating.md",
     "docs/format.md",
     "docs/log.md",
+    "docs/operating.md",
     "docs/ordering.md",
     "docs/papers.md",
     "docs/testing.md",
