@@ -1,5 +1,5 @@
-//! Everything of the binary `onefold` but its `main`: the only place with descriptors, threads, clocks and signals. `onefold-lab` uses what
-//! both need: exit codes ([`exit`]), what commands print ([`output`]) and how they read traces ([`traces`]).
+//! The whole binary `onefold` except its `main`: the only place with descriptors, threads, clocks and signals. `onefold-lab` uses the
+//! modules that both need: exit codes ([`exit`]), reports ([`output`]) and the reading of traces ([`traces`]).
 
 pub mod abort;
 pub mod attachment;

@@ -1,4 +1,4 @@
-//! What tests of several modules share.
+//! Helpers for tests of several modules.
 
 use crate::target::{Incoming, Target};
 use onefold_engine::interface::{Failure, Hint, Op, Reply, Segment};
@@ -6,7 +6,7 @@ use onefold_engine::units::{BLOCK_SIZE, index};
 use std::io::Write;
 use std::sync::mpsc::{Receiver, channel};
 
-/// Sends one request, with these bytes where it has any; what comes back is its reply.
+/// Sends one request, with these bytes where it has any, and returns its reply.
 pub fn submit(target: &dyn Target, op: Op, offset: u64, length: u64, content: Option<&[u8]>, fua: bool) -> Receiver<Reply> {
     let (tell, hear) = channel();
     let skip = index(offset) % BLOCK_SIZE;
@@ -23,7 +23,7 @@ pub fn submit(target: &dyn Target, op: Op, offset: u64, length: u64, content: Op
 /// Reads.
 ///
 /// # Errors
-/// What the target answered.
+/// The failure that the target answered.
 pub fn read(target: &dyn Target, offset: u64, length: u64) -> Result<Vec<u8>, Failure> {
     match submit(target, Op::Read, offset, length, None, false).recv().unwrap() {
         Reply::Data(segments) => Ok(bytes_of(segments)),
@@ -43,7 +43,8 @@ fn bytes_of(segments: Vec<Segment>) -> Vec<u8> {
     all
 }
 
-/// Says that the test that runs, or a part of it, is skipped. Past the capture of `eprintln!`, so that it is seen when all else passes.
+/// Reports that the running test, or a part of it, is skipped. It avoids the capture of `eprintln!`, so that it is seen when everything
+/// passes.
 pub fn skipped(reason: &str) {
     let thread = std::thread::current();
     writeln!(std::io::stderr(), "SKIPPED {}: {reason}", thread.name().unwrap_or("a test")).expect("stderr is open");

@@ -1,5 +1,5 @@
-//! What commands on traces share, in `onefold` and in `onefold-lab`: the options by which a trace is read, and what is said where it cannot
-//! be.
+//! The common parts of commands on traces, in `onefold` and in `onefold-lab`: the options for reading a trace, and the messages where it
+//! cannot be read.
 
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::complain;
@@ -16,10 +16,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Malformed lines, or things that could not be read, that are shown; the others are only counted.
+/// The number of malformed lines, or of things that could not be read, that are shown; further ones are only counted.
 const SHOWN_MAX: u64 = 20;
 
-/// What the forms are, in `--help`.
+/// The description of the forms, in `--help`.
 pub const FORMS: &str = "\
 Forms of text:
   recorded   tab-separated, as in data/traces: microseconds, op, block, blocks, kind, flags, process/pid, MD5s of 8 bytes
@@ -33,16 +33,16 @@ Forms of text:
 A trace is a folder of Parquet files that `onefold trace import` makes, or a text of one of these forms, compressed
 by zstd or not; `-` is standard input.";
 
-/// How a trace is read.
+/// The options for reading a trace.
 #[derive(Debug, clap::Args)]
 pub struct Reading {
-    /// Form of the text that is read. Default: told from its first lines.
+    /// Form of the text that is read. Default: recognised by its first lines.
     #[arg(long, value_name = "FORM")]
     form: Option<FormName>,
-    /// Events of blkparse that are taken for requests: Q, queued; D, issued; C, completed.
+    /// Events of blkparse that count as requests: Q, queued; D, issued; C, completed.
     #[arg(long, value_name = "LETTER", value_parser = parse_action, default_value = "Q")]
     action: Action,
-    /// Take what can be read, however many lines are malformed. Without it more than 1 % are refused.
+    /// Take everything that can be read, however many lines are malformed. Without it more than 1 % are refused.
     #[arg(long)]
     pub lenient: bool,
 }
@@ -52,18 +52,18 @@ fn parse_action(typed: &str) -> Result<Action, String> {
 }
 
 impl Reading {
-    /// The same, as the library has it; `stop`, set from outside, ends the reading early.
+    /// Returns the library's options; `stop`, which another thread sets, ends the reading early.
     #[must_use]
     pub const fn how<'a>(&self, stop: Option<&'a AtomicBool>) -> How<'a> {
         How { form: self.form, action: self.action, lenient: self.lenient, stop }
     }
 }
 
-/// Set once the user wants it to end: then what is half-written goes away. A second signal ends the process at once, which may wait for its
-/// input.
+/// Returns a flag that a signal sets, by which the user ends the command: half-written output is then removed. A second signal ends the
+/// process at once, which may wait for its input.
 ///
 /// # Errors
-/// When the system does not let signals be watched.
+/// When the system refuses to watch signals.
 pub fn stopped_by_signals() -> Outcome<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -74,12 +74,12 @@ pub fn stopped_by_signals() -> Outcome<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Shows the first malformed lines as they come.
+/// Returns a function that shows the first malformed lines as they come.
 pub fn malformed_shown() -> impl FnMut(&Malformed) {
     first_shown("", "more lines are malformed; they are counted only")
 }
 
-/// Shows the first things that it is given, and then once that there are more.
+/// Returns a function that shows the first things that it gets, and then once that there are more.
 pub fn first_shown<T: Display>(prefix: &'static str, more: &'static str) -> impl FnMut(&T) {
     let mut shown = 0;
     move |what| {
@@ -92,7 +92,7 @@ pub fn first_shown<T: Display>(prefix: &'static str, more: &'static str) -> impl
     }
 }
 
-/// The failure of a command whose user named `from`.
+/// Returns the failure of a command whose user named `from`.
 #[must_use]
 pub fn failed(error: TraceError, from: &Path) -> Failed {
     let message = error.to_string();
@@ -124,14 +124,14 @@ pub fn failed(error: TraceError, from: &Path) -> Failed {
     }
 }
 
-/// The same, of a command that can replace a file.
+/// Returns the same, for a command that can replace a file.
 #[must_use]
 pub fn failed_over(error: TraceError, from: &Path) -> Failed {
     let failed = failed(error, from);
     if failed.exit == Exit::Refused { failed.next("Give another name, or `--force` to replace the file.") } else { failed }
 }
 
-/// The kind of a failure of the file system.
+/// Returns the kind of a failure of the file system.
 #[must_use]
 pub fn of_io(error: &io::Error) -> Exit {
     match error.kind() {

@@ -1,4 +1,4 @@
-//! What is on a store: the superblock of a volume, something else, or nothing.
+//! The content of a store: the superblock of a volume, something else, or nothing.
 
 use crate::device::backing::Backing;
 use crate::device::signature::{holds_data, recognised};
@@ -13,14 +13,14 @@ use std::path::Path;
 
 type Page = Box<[u8; BLOCK_SIZE]>;
 
-/// Reads the superblock that counts, through `read`, from a device of `bytes`.
+/// Reads the valid superblock, through `read`, from a device of `bytes`.
 fn choose(bytes: u64, read: impl Fn(u64) -> Option<Page>) -> Result<Chosen, format::OpenError> {
     let [a, b] = [0, BLOCK_BYTES].map(&read);
     let [c, d] = end_copies([a.as_deref(), b.as_deref()], Bytes(bytes)).map(|at| read(at.get()));
     format::copies::choose([a.as_deref(), b.as_deref(), c.as_deref(), d.as_deref()], Bytes(bytes))
 }
 
-/// One page by way of the store's own descriptor; none where the device fails or ends before.
+/// Reads one page through the store's own descriptor; none where the device fails or ends before that.
 fn page_of(backing: &Backing, at: u64) -> Option<Page> {
     let mut buffer = BufferMut::zeroed(1);
     if let Err(error) = backing.read(at, &mut buffer) {
@@ -30,7 +30,7 @@ fn page_of(backing: &Backing, at: u64) -> Option<Page> {
     Some(Box::new(*buffer.block(0)))
 }
 
-/// The superblock of an open store.
+/// Returns the superblock of an open store.
 ///
 /// # Errors
 /// When there is no volume on it, or none that this program can use.
@@ -38,7 +38,7 @@ pub fn load(backing: &Backing) -> Result<Chosen, format::OpenError> {
     choose(backing.facts().length, |at| page_of(backing, at))
 }
 
-/// Sizes that superblocks, sound or not, give the volumes they are of: what formatting has to destroy.
+/// Returns the sizes of volumes in superblocks, sound or not: formatting has to destroy all of them.
 #[must_use]
 pub fn traces(backing: &Backing) -> Vec<Bytes> {
     let places = copies(Bytes(backing.facts().length));
@@ -48,7 +48,7 @@ pub fn traces(backing: &Backing) -> Vec<Bytes> {
     sizes
 }
 
-/// What is on an open store already, for people; none where it seems to hold nothing. `path` is its path.
+/// Returns the existing content of an open store, for people; none where it seems to hold nothing. `path` is its path.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -62,7 +62,7 @@ pub fn content(path: &Path, backing: &Backing) -> std::io::Result<Option<String>
     Ok(holds_data(backing)?.then(|| "data of no known kind".to_owned()))
 }
 
-/// The superblock of a store that may be in use: read once, without the lock.
+/// Returns the superblock of a store that may be in use: read once, without the lock.
 ///
 /// # Errors
 /// When it cannot be read, or there is no volume on it.

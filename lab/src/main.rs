@@ -1,4 +1,4 @@
-//! `onefold-lab`: what an evaluation needs and an installation does not. The binary `onefold` holds no simulator and no rival.
+//! `onefold-lab`: the tools of an evaluation, which an installation does not need. The binary `onefold` holds no simulator and no rival.
 
 mod replay;
 mod report;

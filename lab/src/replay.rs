@@ -1,4 +1,4 @@
-//! `onefold-lab replay`: a trace sent to the engine or a rival in virtual time, and everything that comes of it counted.
+//! `onefold-lab replay`: sends a trace to the engine or a rival in virtual time, and counts all effects.
 
 use onefold::attachment::plan::PersistenceName;
 use onefold::exit::{Exit, Failed, Outcome};
@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
-/// What can be chosen, in `--help`.
+/// The choices, in `--help`.
 const CHOICES: &str = "\
 Schemes:
   none               no deduplication
@@ -32,9 +32,8 @@ nvme are orders of magnitude.";
 
 /// Replay a trace on the engine or a rival in virtual time, and count what reaches the simulated device
 ///
-/// Requests are sent with the think times that were recorded, and nothing is sent that was recorded after a flush before
-/// that flush is acknowledged. What is measured is the phase `run` of the trace, or all of it where it has none.
-/// `onefold trace replay --on` replays on a device.
+/// Requests are sent with the think times that were recorded. A request that was recorded after a flush waits until that flush is
+/// acknowledged. The phase `run` of the trace is measured, or all of it where it has none. `onefold trace replay --on` replays on a device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CHOICES, after_long_help = format!("{CHOICES}\n\n{FORMS}"))]
 pub struct Arguments {
@@ -43,13 +42,13 @@ pub struct Arguments {
     /// The system that serves the requests.
     #[arg(long, value_name = "NAME", value_parser = Scheme::named, default_value = Scheme::OrderedAnticipate.name())]
     scheme: Scheme,
-    /// When a write is acknowledged: weak, on admission; strong, when it is durable.
+    /// The moment when a write is acknowledged: weak, on admission; strong, when it is durable.
     #[arg(long, value_enum, value_name = "MODE", default_value = "weak")]
     persistence: PersistenceName,
     /// Writes that may wait for their acknowledgement, under strong persistence.
     #[arg(long, value_name = "N", default_value = "32")]
     outstanding: NonZeroUsize,
-    /// How long the simulated device takes.
+    /// The model of the simulated device's times.
     #[arg(long, value_name = "NAME", value_parser = Model::named, default_value = "instant")]
     device_model: Model,
     /// Size of the volume, in blocks of 4 KiB. Default: that of the traced device, from the trace or NAME.json beside it.
@@ -84,7 +83,7 @@ impl Report for Replayed {
 /// Replays.
 ///
 /// # Errors
-/// Where the trace cannot be read or does not fit the volume, or where the replay finds what must not be.
+/// When the trace cannot be read or does not fit the volume, or when the replay finds a fault.
 pub fn run(arguments: &Arguments) -> Outcome {
     let trace = &arguments.trace;
     let mut source = Source::open(trace, &arguments.reading.how(None)).map_err(|error| failed(error, trace))?;

@@ -1,4 +1,4 @@
-//! `onefold-lab report`: the papers' evaluation over the recorded traces, and the targets that it is judged by.
+//! `onefold-lab report`: makes the papers' evaluation over the recorded traces, with the targets that it is judged by.
 
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::output::table::Table;
@@ -25,7 +25,7 @@ pub struct Arguments {
     /// Replay on this scheme alone; may be given several times.
     #[arg(long = "scheme", value_name = "NAME", value_parser = Scheme::named)]
     schemes: Vec<Scheme>,
-    /// Folder of the recorded traces that come along.
+    /// Folder of the recorded traces of this project.
     #[arg(long, value_name = "DIRECTORY", default_value = "data/traces")]
     traces: PathBuf,
     /// Folder of traces that were recorded here, which are replayed by fewer schemes. Default: target/workloads, where
@@ -40,7 +40,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// A folder that is named has to be there; the default one need not.
+/// Parses a folder: one that the user names has to be there; the default one need not.
 fn parse_folder(typed: &str) -> Result<PathBuf, String> {
     let folder = PathBuf::from(typed);
     if folder.is_dir() { Ok(folder) } else { Err("no folder is there; ./dev workloads record makes such".to_owned()) }
@@ -69,7 +69,7 @@ impl Report for Judged {
 /// Reports.
 ///
 /// # Errors
-/// Where a trace has no such name, the report cannot be written, or a target is missed.
+/// When a trace has no such name, the report cannot be written, or a target is missed.
 pub fn run(arguments: &Arguments) -> Outcome {
     let options = Options {
         out: arguments.out.clone(),

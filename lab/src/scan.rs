@@ -1,4 +1,4 @@
-//! `onefold-lab scan`: how often contents occur in an image, a device or a tree of files.
+//! `onefold-lab scan`: counts how often contents occur in an image, a device or a tree of files.
 
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::output::size::Size;
@@ -15,27 +15,26 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Numbers of times in the table; JSON has all.
+/// The number of counts in the table; JSON has all.
 const ROWS_MAX: usize = 20;
 
 /// Count how often each content occurs in an image, a block device or a tree of files
 ///
-/// Blocks are 4 KiB; the last one of a file is filled up with zeros. Blocks of zeros are counted apart. Trees are scanned
-/// without following links, each file once however many names it has, and without the file systems mounted in them. Nothing
-/// is changed. Contents are told apart by hashes of 64 bits. `onefold-lab synth --distribution FILE` makes traces that are
-/// alike.
+/// Blocks are 4 KiB; the last one of a file is filled up with zeros. Blocks of zeros are counted apart. Trees are scanned without following
+/// links, each file once however many names it has, and without the file systems mounted in them. Nothing is changed. Hashes of 64 bits
+/// identify contents. `onefold-lab synth --distribution FILE` makes similar traces.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Files, block devices and directories.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// File to write the distribution to: comma-separated values where its name ends with .csv, else JSON.
+    /// File to write the distribution to: comma-separated values where its name ends with .csv, otherwise JSON.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Replace a file that is there.
     #[arg(long, requires = "out")]
     force: bool,
-    /// Memory to count in, 64 bytes a content; what does not fit goes to temporary files, 17 bytes a content.
+    /// Memory to count in, 64 bytes a content; contents beyond it go to temporary files, 17 bytes a content.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_memory)]
     memory: Size,
     /// Directory of the temporary files. Default: that of the system.
@@ -58,7 +57,7 @@ fn parse_memory(typed: &str) -> Result<Size, String> {
 struct Found {
     paths: Vec<PathBuf>,
     files: u64,
-    /// Inside trees, what could not be read.
+    /// The number of things inside trees that could not be read.
     unread: u64,
     temporary_files: usize,
     duplication: Option<f64>,
@@ -67,7 +66,7 @@ struct Found {
 }
 
 impl Report for Found {
-    // The file of `--out` has this name, too: what `--json` prints is such a file.
+    // The file of `--out` has this name, too: the output of `--json` is such a file.
     const NAME: &'static str = DISTRIBUTION_NAME;
 
     fn table(&self) -> Table {
@@ -95,7 +94,7 @@ impl Report for Found {
 /// Scans.
 ///
 /// # Errors
-/// Where something that was named cannot be read, or the file is there already or cannot be written.
+/// When something that was named cannot be read, or the file is there already or cannot be written.
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
     let place = |out: &PathBuf| Place::new(out, arguments.force).map_err(|error| failed_over(error, out));

@@ -1,4 +1,4 @@
-//! `onefold-lab synth`: a trace that nobody recorded.
+//! `onefold-lab synth`: makes a trace that nobody recorded.
 
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::output::size::Size;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Of a phone's trace that is made where the user does not say how much.
+/// The part of a phone's trace that is made by default.
 const PHONE_SCALE: f64 = 0.001;
 
 const NOTES: &str = "\
@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Folder to make; with `--phone all`, for a folder of each phone.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Another seed gives another trace of the same kind.
+    /// Another seed, for another trace of the same kind.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Block writes of 4 KiB; 100000 by default. K, M and G are powers of 1024.
@@ -58,21 +58,21 @@ pub struct Arguments {
     /// Block writes of zeros, which are no duplicates.
     #[arg(long, value_name = "SHARE", value_parser = parse_share, help_heading = "Content")]
     zero: Option<f64>,
-    /// How much likelier what was written lately is to come again: the content of K block writes ago in proportion to K to
-    /// the power of minus S (Zipf). 0: all alike. 1 by default.
+    /// The preference for recently written content: the content of K block writes ago comes again in proportion to K to the power of minus
+    /// S (Zipf). 0: all alike. 1 by default.
     #[arg(long, value_name = "S", help_heading = "Content")]
     locality: Option<f64>,
-    /// Bytes that the codec of slots (zstd 1) brings a content to, rounded up to 64; each content keeps its own. Unknown by
+    /// Compressed sizes of contents by the codec of slots (zstd 1), in bytes, rounded up to 64; each content keeps its own. Unknown by
     /// default.
     #[arg(long, value_name = "SIZES", help_heading = "Content")]
     compressed: Option<Choice>,
-    /// Write each content as often as this file says, in random order: what `onefold-lab scan --out` wrote, or a
-    /// distribution of DEDISbench. It says how long the trace is, too.
+    /// Write each content as often as this file states, in random order: the output of `onefold-lab scan --out`, or a distribution of
+    /// DEDISbench. It also decides how long the trace is.
     #[arg(long, value_name = "FILE", help_heading = "Content",
           conflicts_with_all = ["duplication", "duplication_ever", "zero", "locality", "blocks", "requests"])]
     distribution: Option<PathBuf>,
-    /// Like a smartphone of SmartDedup's Table 1: 1 to 6, or all. What the table does not say can be given by other options;
-    /// docs/tracing.md has what is assumed else.
+    /// Like a smartphone of SmartDedup's Table 1: 1 to 6, or all. Other options can give what the table leaves open; docs/tracing.md lists
+    /// the assumptions.
     #[arg(long, value_name = "ROW|all", value_parser = parse_phones, help_heading = "Content",
           conflicts_with_all = ["distribution", "blocks", "requests", "duplication", "duplication_ever", "reads", "overwrites", "working_set"])]
     phone: Option<Phones>,
@@ -83,14 +83,14 @@ pub struct Arguments {
     /// Range that requests lie in, as 256M, which is the default.
     #[arg(long, value_name = "SIZE", help_heading = "Place")]
     working_set: Option<Size>,
-    /// Block writes that go to a block written before; the others go to the end of what was written, as on a file system that
-    /// fills up. It says how many blocks are written, and so takes the place of a working set.
+    /// Block writes that go to a block written before; the others go to the end of the written blocks, as on a file system that fills up.
+    /// It decides how many blocks are written, and so replaces a working set.
     #[arg(long, value_name = "SHARE", value_parser = parse_share, conflicts_with = "working_set", help_heading = "Place")]
     overwrites: Option<f64>,
-    /// Where requests go; hotspot by default for a phone, uniform else.
+    /// The pattern of places; hotspot by default for a phone, otherwise uniform.
     #[arg(long, value_name = "PATTERN", help_heading = "Place")]
     access: Option<Pattern>,
-    /// Of a hot spot: per cent of the requests, and of the blocks that they go to. 90/10 by default.
+    /// The hot spot: per cent of the requests, and of the blocks that they go to. 90/10 by default.
     #[arg(long, value_name = "REQUESTS/BLOCKS", value_parser = parse_hotspot, help_heading = "Place")]
     hotspot: Option<(f64, f64)>,
     /// Blocks of a request; 1 by default.
@@ -103,13 +103,13 @@ pub struct Arguments {
     /// Reads and writes a second; 1000 by default.
     #[arg(long, value_name = "N", help_heading = "Time")]
     rate: Option<f64>,
-    /// Always the same time between two of them, in place of chance (Poisson).
+    /// Always the same time between two of them, instead of random times (Poisson).
     #[arg(long, help_heading = "Time")]
     even: bool,
-    /// A flush after so many writes.
+    /// A flush after this many writes.
     #[arg(long, value_name = "N", help_heading = "Time")]
     flush_every: Option<u64>,
-    /// A flush after so many milliseconds, where anything was written.
+    /// A flush after this many milliseconds, where anything was written.
     #[arg(long, value_name = "MS", help_heading = "Time")]
     flush_ms: Option<u64>,
     /// Writes that are FUA.
@@ -120,16 +120,16 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Where requests go.
+/// The pattern of the requests' places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Pattern {
     /// Anywhere, all alike.
     Uniform,
-    /// One behind the other, and from the beginning again.
+    /// One after the other, and from the beginning again.
     Sequential,
     /// Most of them to few blocks: see --hotspot.
     Hotspot,
-    /// Hot spots as DEDISbench has them: NURand of TPC-C.
+    /// Hot spots as in DEDISbench: NURand of TPC-C.
     Nurand,
 }
 
@@ -177,7 +177,7 @@ struct Made {
 #[derive(Debug, Serialize)]
 struct One {
     trace: PathBuf,
-    /// As its metadata says.
+    /// The origin, as in its metadata.
     made_from: String,
     #[serde(flatten)]
     info: Info,
@@ -243,7 +243,7 @@ impl Arguments {
         Ok(phones.iter().map(job).collect())
     }
 
-    /// What the trace says that it was made from: the options that make a difference.
+    /// Returns the origin for the trace's metadata: the options that make a difference.
     fn form(&self) -> String {
         fn said<T: std::fmt::Display>(value: Option<&T>) -> Option<String> {
             value.map(ToString::to_string)
@@ -281,7 +281,7 @@ impl Arguments {
         given.fold("synth".to_owned(), |form, option| form + &option)
     }
 
-    /// The plan with what the user gave in place of what it has.
+    /// Returns the plan with the user's options instead of its own.
     fn given(&self, mut plan: Plan) -> Plan {
         if let Some(length) = self.blocks.map(Length::Blocks).or(self.requests.map(Length::Requests)) {
             plan.length = length;
@@ -352,7 +352,7 @@ impl Job {
 /// Makes.
 ///
 /// # Errors
-/// Where the options contradict each other, what they ask for cannot be had, or a folder is there already.
+/// When the options contradict each other, their wishes are impossible, or a folder is there already.
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
     let traces = arguments.jobs()?.into_iter().map(|job| job.make(&stop)).collect::<Outcome<Vec<One>>>()?;

@@ -1,4 +1,4 @@
-//! `onefold-lab replay` and `report`, and what `--help` says of all verbs.
+//! `onefold-lab replay` and `report`, and the `--help` of all verbs.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn a_trace_is_replayed_and_counted() {
     complaint(6, &["replay", &text, "--blocks", "100"], "request 4: a Discard was refused");
 }
 
-/// What was imported is replayed as the text is: a folder, whole or cut, knows the size of the traced device.
+/// An imported trace is replayed as its text is: a folder, whole or cut, knows the size of the traced device.
 #[test]
 fn an_imported_trace_knows_its_device() {
     let home = Home::new();

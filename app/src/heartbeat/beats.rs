@@ -1,4 +1,4 @@
-//! A guarded volume that is served: beats beside it, from its opening until it has closed.
+//! The beats of a guarded volume that is served: they go on beside it, from its opening until it has closed.
 
 use super::claim::{Claim, Lost};
 use crate::runtime::condition::{Condition, Counts, GuardUse};
@@ -21,12 +21,12 @@ pub struct Guarded {
     interval: Duration,
     beats: Arc<AtomicU64>,
     stop: Sender<()>,
-    /// Brings the claim back where it still stands; none when it was waited for.
+    /// The thread, which returns the claim where it still stands; none when it was waited for.
     thread: Mutex<Option<JoinHandle<Option<Claim>>>>,
 }
 
 impl Guarded {
-    /// Begins to beat for a volume that was opened just now.
+    /// Begins to beat for a volume that was just opened.
     ///
     /// # Panics
     /// When the system has no more threads.
@@ -41,7 +41,7 @@ impl Guarded {
     }
 }
 
-/// Beats until it is stopped, and then returns the claim; or until that is gone, and then the volume has failed.
+/// Beats until it is stopped, and then returns the claim; or until the claim is gone, and then the volume has failed.
 fn beat_until(stopped: &Receiver<()>, mut claim: Claim, beats: &AtomicU64, volume: &Volume) -> Option<Claim> {
     let mut wait = claim.interval();
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(wait) {
@@ -73,7 +73,7 @@ impl Served for Guarded {
         self.volume.end_waiting();
     }
 
-    /// The beats go on until the volume has closed, and only then others may have it.
+    /// The beats go on until the volume has closed; only then others may have it.
     fn close(&self) -> Closing {
         let closing = self.volume.close();
         let _ = self.stop.send(());

@@ -9,28 +9,27 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The guard block is this server's, as long as it finds there what it wrote last.
+/// A claim: the guard block is this server's, as long as the server finds its own last beat there.
 pub struct Claim {
     backing: Arc<Backing>,
     written: Guard,
     interval: Duration,
 }
 
-/// Why a claim is gone.
+/// The reason why a claim is gone.
 #[derive(Debug)]
 pub enum Lost {
-    /// Another server has written the block. It is left as it is.
+    /// Another server has written the block, which stays as it is.
     Ousted,
     Failed(io::Error),
 }
 
 impl Claim {
-    /// Claims a volume for writing; none where it has no guard. What its superblock says may have changed meanwhile: it has to be read
-    /// again, and the claim to be [confirmed](Self::confirm) before anything is written, and where that does not come about,
-    /// [released](Self::release).
+    /// Claims a volume for writing; none where it has no guard. The superblock may have changed meanwhile: the caller reads it again and
+    /// [confirms](Self::confirm) the claim before anything is written, or [releases](Self::release) it where that fails.
     ///
     /// # Errors
-    /// When a server of another host has it, the block cannot be written, or somebody has ended the wait.
+    /// When a server of another host has it, the block cannot be written, or the wait was interrupted.
     pub fn make(backing: &Arc<Backing>, superblock: &Superblock, pause: Pause<'_>) -> Outcome<Option<Self>> {
         if !superblock.is_guarded() {
             return Ok(None);
@@ -53,7 +52,7 @@ impl Claim {
         Ok(Some(claim))
     }
 
-    /// Makes sure that the claim stands, and beats for the first time: the last thing that is done before the volume is opened.
+    /// Checks that the claim stands, and beats for the first time: the last step before the volume is opened.
     ///
     /// # Errors
     /// When another server has written the block, or the device fails.
@@ -67,7 +66,7 @@ impl Claim {
         })
     }
 
-    /// Writes the block anew, where it is what was written last.
+    /// Writes the block anew, where it still holds the last beat.
     ///
     /// # Errors
     /// When the claim is gone, or the device fails.
@@ -75,7 +74,7 @@ impl Claim {
         self.put(GuardState::Served)
     }
 
-    /// Says that nobody has the volume, where the claim still stands: its server has closed it, or never served it.
+    /// Marks the volume as free, where the claim still stands: its server has closed it, or never served it.
     pub fn release(mut self) {
         if let Err(lost) = self.put(GuardState::Free).and_then(|()| self.backing.flush().map_err(Lost::Failed)) {
             tracing::warn!(?lost, "the guard block was not freed: another host will wait before it serves the volume");
@@ -91,7 +90,7 @@ impl Claim {
         self.write().map_err(Lost::Failed)
     }
 
-    /// How often the block has to be written.
+    /// Returns the interval of the block's writes.
     #[must_use]
     pub const fn interval(&self) -> Duration {
         self.interval
@@ -105,7 +104,7 @@ impl Claim {
 }
 
 impl Here {
-    /// The block that claims a volume, where this one was found.
+    /// Returns the block that claims a volume where this one was found.
     fn claimed(self, superblock: &Superblock, found: Option<Guard>) -> Outcome<Guard> {
         let mut server = [0; 16];
         getrandom::fill(&mut server).map_err(|e| Failed::system("no random numbers", e))?;

@@ -1,4 +1,4 @@
-//! Looking at the guard block, and waiting for the servers that have written it.
+//! Reading the guard block, and waiting for the servers that have written it.
 
 use crate::device::backing::Backing;
 use crate::exit::{Exit, Failed, Outcome};
@@ -13,11 +13,11 @@ use std::path::Path;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Intervals that a reader or a claimant waits.
+/// The number of intervals that a reader or a claimant waits.
 pub(super) const WAIT_INTERVALS: u32 = 2;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What a command is going to do with a volume.
+/// The purpose for which a command opens a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Read it, or format over it: [`watch`].
@@ -26,7 +26,7 @@ pub enum Purpose {
     Claim,
 }
 
-/// A store, as guard blocks name it: the boot id of this kernel, and the store's numbers here.
+/// A store as guard blocks name it: the boot id of this kernel, and the store's numbers here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Here {
     host: [u8; 16],
@@ -34,7 +34,7 @@ pub struct Here {
 }
 
 impl Here {
-    /// The store of these numbers ([`Facts::identity`](crate::device::backing::Facts::identity)).
+    /// Returns the store of these numbers ([`Facts::identity`](crate::device::backing::Facts::identity)).
     ///
     /// # Errors
     /// Where there is no /proc.
@@ -44,7 +44,7 @@ impl Here {
         Ok(Self { host: host.into_bytes(), store })
     }
 
-    /// The guard of a new volume that is created here.
+    /// Returns the guard of a new volume that is created here.
     #[must_use]
     pub const fn new_guard(&self, uuid: [u8; 16]) -> Guard {
         Guard::new(uuid, self.host, self.store)
@@ -54,7 +54,7 @@ impl Here {
         guard.host == self.host && guard.store == self.store
     }
 
-    /// Intervals that pass before a volume can be used whose guard block says this.
+    /// Returns the number of intervals that have to pass before a volume with this guard block can be used.
     pub(super) fn intervals(self, found: Option<Guard>, purpose: Purpose) -> u32 {
         let claim = if purpose == Purpose::Claim { WAIT_INTERVALS } else { 0 };
         match found {
@@ -65,20 +65,20 @@ impl Here {
     }
 }
 
-/// The interval of a guarded volume.
+/// Returns the interval of a guarded volume.
 pub(super) fn interval(superblock: &Superblock) -> Duration {
     Duration::from_millis(superblock.guard_ms.into())
 }
 
-/// What the guard block says; none where it is damaged or of another volume.
+/// Decodes the guard block; none where it is damaged or of another volume.
 fn decoded(page: &[u8; BLOCK_SIZE], uuid: &[u8; 16]) -> Option<Guard> {
     Guard::decode(page, uuid).inspect_err(|error| tracing::warn!(%error, "the guard block says nothing")).ok()
 }
 
-/// As [`watch`], for a command that says on standard error that it waits. Where there is no volume, nothing is looked at.
+/// Does the same as [`watch`], for a command that reports on standard error that it waits. Does nothing where there is no volume.
 ///
 /// # Errors
-/// As `watch`.
+/// Those of `watch`.
 pub fn look_first(backing: &Backing) -> Outcome {
     let Ok(Chosen { superblock, .. }) = volume::load(backing) else { return Ok(()) };
     announce(&backing.facts().path, &superblock, Purpose::Watch);
@@ -91,7 +91,7 @@ pub(super) fn read(backing: &Backing, uuid: &[u8; 16]) -> std::io::Result<Option
     Ok(decoded(buffer.block(0), uuid))
 }
 
-/// What the block says; none where it says nothing, or cannot be read.
+/// Reads and decodes the block; none where it is damaged, or cannot be read.
 pub(super) fn look(backing: &Backing, uuid: &[u8; 16]) -> Option<Guard> {
     read(backing, uuid).unwrap_or_else(|error| {
         tracing::warn!(%error, "the guard block cannot be read");
@@ -104,11 +104,11 @@ pub(super) fn failed(backing: &Backing, what: &str, error: std::io::Error) -> Fa
         .next("Look at the device and the way to it, and try again.")
 }
 
-/// Makes sure that no server of another host has a volume, which is then read, or formatted over. Where the volume has no guard, nothing is
-/// looked at.
+/// Makes sure that no server of another host has a volume, which is then read, or formatted over. Does nothing where the volume has no
+/// guard.
 ///
 /// # Errors
-/// When one has it.
+/// When a server has it.
 pub fn watch(backing: &Backing, superblock: &Superblock) -> Outcome {
     if !superblock.is_guarded() {
         return Ok(());
@@ -121,10 +121,10 @@ pub fn watch(backing: &Backing, superblock: &Superblock) -> Outcome {
     wait_for_the_dead(backing, superblock, here, look(backing, &superblock.uuid), &sleep)
 }
 
-/// Lets a time pass. An error: somebody has ended the command meanwhile.
+/// A function that lets a time pass. It fails when the command was interrupted meanwhile.
 pub type Pause<'a> = &'a dyn Fn(Duration) -> Outcome;
 
-/// Invariant 1, for a block that said this.
+/// Waits by invariant 1, for a block that was found like this.
 pub(super) fn wait_for_the_dead(backing: &Backing, superblock: &Superblock, here: Here, found: Option<Guard>, pause: Pause<'_>) -> Outcome {
     if here.intervals(found, Purpose::Watch) == 0 {
         return Ok(());
@@ -137,7 +137,7 @@ pub(super) fn wait_for_the_dead(backing: &Backing, superblock: &Superblock, here
     tracing::info!(%path, seconds = wait.as_secs_f32(), "another host may serve this volume: waiting to see whether it does");
     pause(wait)?;
     let now = look(backing, &superblock.uuid);
-    // What cannot be read any more may be half of what a living server is writing (A2).
+    // A block that can no longer be read may be half of what a live server is writing (A2).
     if now == found || matches!(now, Some(Guard { state: GuardState::Free, .. })) {
         return Ok(());
     }
@@ -160,8 +160,8 @@ pub(super) fn without_direct_io(backing: &Backing) -> Failed {
     Failed::new(Exit::System, message).next("Use it on a host that has direct I/O to it.")
 }
 
-/// Says on standard error how long a command is going to wait for the guard of a volume, where it is. The block is read without the lock,
-/// for this alone.
+/// Reports on standard error how long a command is going to wait for the guard of a volume, if it does. The block is read without the lock,
+/// for this purpose only.
 pub fn announce(path: &Path, superblock: &Superblock, purpose: Purpose) {
     let intervals = || -> Option<u32> {
         let file = File::open(path).ok()?;

@@ -1,4 +1,4 @@
-//! The client of a live replay: sends by the rule, hears answers, compares.
+//! The client of a live replay: it sends requests by the rule, takes answers, and compares.
 
 use super::figures::{Figures, Latencies, Sent};
 use super::plan::Plan;
@@ -18,14 +18,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// An answer, and when it came.
+/// An answer, and the time when it came.
 struct Answer {
     id: RequestId,
     reply: Reply,
     at: Instant,
 }
 
-/// What a block should hold; none where that is unknown.
+/// The expected content of a block; none where it is unknown.
 type Expected = Option<Box<[u8; BLOCK_SIZE]>>;
 
 /// Sends a trace's requests.
@@ -42,28 +42,28 @@ pub struct Client {
     tell: Sender<Answer>,
     hear: Receiver<Answer>,
     requests: u64,
-    /// When the last request was sent, or should have been where only the clock held it back.
+    /// The time when the last request was sent, or should have been where only the clock delayed it.
     sent_at: Instant,
-    /// Where reads that are compared begin, and what they should bring.
+    /// The beginnings of compared reads, and their expected data.
     reads: HashMap<RequestId, (u64, Vec<Expected>)>,
     sent: Sent,
     latencies: Latencies,
     phase: Began,
-    /// Of phases that are over.
+    /// The figures of phases that are over.
     over: (Duration, Latencies),
 }
 
-/// Where a phase began.
+/// The state at the beginning of a phase.
 struct Began {
     at: Instant,
     sent: Sent,
 }
 
 impl Client {
-    /// A client of `target`, whose memory `pool` is.
+    /// Returns a client of `target`, whose memory is from `pool`.
     #[must_use]
     pub fn new(target: Arc<Passthrough>, pool: Arc<Pool>, plan: &Plan) -> Self {
-        // By default the kernel lets sleeps last 50 us longer; think times are often no longer than that.
+        // By default the kernel lets sleeps last 50 us longer; think times are often shorter than that.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let (tell, hear) = channel();
         let now = Instant::now();
@@ -89,10 +89,10 @@ impl Client {
         }
     }
 
-    /// Sends a request as soon as its time has come and the rule and memory allow it.
+    /// Sends a request as soon as its time has come, and the rule and memory allow it.
     ///
     /// # Errors
-    /// When it does not fit the device, or one before it failed.
+    /// When it does not fit the device, or an earlier one failed.
     pub fn send(&mut self, ask: Ask) -> Result<(), String> {
         let Ask { offset, length, .. } = ask;
         if length > self.info.bytes || offset > self.info.bytes - length {
@@ -120,7 +120,7 @@ impl Client {
         self.hear.recv().expect("we hold a sender ourselves")
     }
 
-    /// Takes answers until then, and whatever else has come.
+    /// Takes answers until that time, and all further ones that have come.
     fn hear_until(&mut self, due: Instant) -> Result<(), String> {
         loop {
             match self.hear.recv_timeout(due.saturating_duration_since(Instant::now())) {
@@ -131,7 +131,7 @@ impl Client {
         }
     }
 
-    /// So much that the target never waits for memory that an answer on its way to us still holds.
+    /// Whether there is enough memory that the target never waits for memory of an answer that this client has not taken yet.
     fn has_memory(&self, ask: &Ask) -> bool {
         let bytes = if matches!(ask.op, Op::Read | Op::Write) { blocks(ask) * BLOCK_BYTES } else { 0 };
         let accountant = self.pool.accountant();
@@ -156,7 +156,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes a request into the client's accounts; what a write brings comes back.
+    /// Notes a request in the client's accounts, and returns a write's data.
     fn note(&mut self, id: RequestId, ask: &Ask) -> Result<Option<BufferMut>, String> {
         let range = ask.offset..ask.offset + ask.length;
         self.sent.fua += u64::from(ask.fua);
@@ -224,13 +224,13 @@ impl Client {
         let mut result = Ok(());
         while self.rule.unanswered() > 0 {
             let answer = self.heard();
-            // All are heard, whatever became of the first.
+            // All answers are taken, even if the first is a failure.
             result = result.and(self.take(answer));
         }
         result
     }
 
-    /// The figures since the last phase ended; everything is answered.
+    /// Returns the figures since the last phase ended, when everything is answered.
     pub fn end_of_phase(&mut self) -> Figures {
         let time = self.phase.at.elapsed();
         let latencies = std::mem::take(&mut self.latencies);
@@ -243,24 +243,24 @@ impl Client {
         figures
     }
 
-    /// Lets time pass that belongs to no phase.
+    /// Waits for a time that belongs to no phase.
     pub fn idle(&mut self, time: Duration) {
         std::thread::sleep(time);
         self.sent_at = Instant::now();
         self.phase.at = self.sent_at;
     }
 
-    /// The figures of all phases.
+    /// Returns the figures of all phases.
     #[must_use]
     pub fn whole(&mut self) -> Figures {
         let (time, latencies) = std::mem::take(&mut self.over);
         Figures::between(&Sent::default(), &self.sent, time, latencies)
     }
 
-    /// Reads every block that the trace wrote last; how many they are.
+    /// Reads every block that the trace has written; returns their number.
     ///
     /// # Errors
-    /// With the first block that holds anything else.
+    /// With the first block of other content.
     pub fn look_at_everything(&mut self) -> Result<u64, String> {
         self.verify = true;
         let all = self.truth.mapped();
@@ -278,12 +278,12 @@ impl Client {
     }
 }
 
-/// Blocks that a read or write touches.
+/// Returns the number of blocks that a read or write touches.
 fn blocks(ask: &Ask) -> u64 {
     (ask.offset + ask.length).div_ceil(BLOCK_BYTES) - ask.first_block()
 }
 
-/// Holds what a read brought against what it should bring.
+/// Compares a read's data with the expected data.
 fn compare(offset: u64, expected: &[Expected], segments: &[Segment]) -> Result<(), String> {
     let mut at = offset;
     for segment in segments {

@@ -1,4 +1,4 @@
-//! What a live replay counts of its own requests.
+//! The counts of a live replay's own requests.
 
 use onefold_trace::info::Duplication;
 use onefold_trace::replay::latency::Latency;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Latencies in nanoseconds by kind of request.
 pub type Latencies = BTreeMap<&'static str, Vec<u64>>;
 
-/// What was sent so far.
+/// The requests that were sent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     pub writes: u64,
@@ -22,16 +22,16 @@ pub struct Sent {
     pub seen: Seen,
 }
 
-/// One stretch of a replay.
+/// The figures of one part of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
-    /// From the first request to the last answer, think times included, idling not.
+    /// The time from the first request to the last answer, with think times, without idling.
     pub seconds: f64,
     pub client_units: u64,
     pub client_writes: u64,
-    /// Flushes of their own.
+    /// Flushes that are requests of their own.
     pub client_flushes: u64,
-    /// Writes each with a flush after it.
+    /// Writes that are each followed by a flush.
     pub client_fua: u64,
     pub client_reads: u64,
     pub client_discards: u64,
@@ -40,7 +40,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of the stretch between two moments.
+    /// Returns the figures between two moments.
     #[must_use]
     pub fn between(then: &Sent, now: &Sent, time: Duration, latencies: Latencies) -> Self {
         let seen = now.seen.since(then.seen);
@@ -64,7 +64,7 @@ impl Figures {
     }
 }
 
-/// What this process has used of the processors.
+/// Returns the processor time that this process has used.
 #[must_use]
 pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);

@@ -1,12 +1,12 @@
 //! Live replay (`onefold trace replay TRACE --on DEVICE`): a client that sends a trace's requests to a device, as they were recorded.
 //!
-//! 1. Replay keeps dependencies (`trace/src/replay/rule.rs`, the same rule as in virtual time): at most so many changes wait for their
+//! 1. Replay keeps dependencies (`trace/src/replay/rule.rs`, the same rule as in virtual time): a limited number of changes wait for their
 //!    answers, under every persistence; the next request is sent after the recorded think time since the last was sent, and not before the
 //!    rule allows.
-//! 2. Content is made of the recorded names (`trace/src/replay/bytes.rs`): what was equal is equal, and compresses as recorded.
-//! 3. The device is opened like any backing store: locked, past the page cache where that can be. FUA is a write and a flush after it, as
-//!    the kernel has it for a device without FUA.
-//! 4. What is compared is what the trace itself wrote and has not discarded since: what else is on the device is unknown.
+//! 2. Content is made of the recorded fingerprints (`trace/src/replay/bytes.rs`): equal content stays equal, and compresses as recorded.
+//! 3. The device is opened like any backing store: locked, and past the page cache where that is possible. FUA is a write and a flush after
+//!    it, as in the kernel for a device without FUA.
+//! 4. Only blocks that the trace itself has written and not discarded since are compared: other content of the device is unknown.
 
 pub mod client;
 pub mod figures;
@@ -28,20 +28,20 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a live replay found.
+/// The results of a live replay.
 #[derive(Debug, Serialize)]
 pub struct Found {
-    /// How the device is read and written.
+    /// The method of I/O on the device.
     pub io: String,
     pub whole: Figures,
     pub phases: Vec<Phase>,
-    /// Of this process, making the content included.
+    /// The processor time of this process, including the making of content.
     pub cpu_seconds: f64,
-    /// Blocks that were read back in the end and were as they should be; none: nothing was asked for.
+    /// The number of blocks that were read back in the end and were correct; none where that was not asked for.
     pub verified_blocks: Option<u64>,
 }
 
-/// What was sent between two marks.
+/// The requests between two marks.
 #[derive(Debug, Serialize)]
 pub struct Phase {
     pub name: String,
@@ -49,12 +49,12 @@ pub struct Phase {
     pub figures: Figures,
 }
 
-/// Why a replay did not come to its end.
+/// The reason why a replay did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure<E> {
     #[error(transparent)]
     Trace(E),
-    /// The device refused something, or read as what nobody wrote.
+    /// The device refused a request, or returned data that nobody wrote.
     #[error("request {number}: {reason}")]
     Request { number: u64, reason: String },
     #[error("reading back: {0}")]
@@ -65,10 +65,10 @@ pub enum Failure<E> {
     Interrupted,
 }
 
-/// Replays `records` on a store. `stop`, set from outside, ends it early.
+/// Replays `records` on a store. `stop`, which another thread sets, ends it early.
 ///
 /// # Errors
-/// When a record cannot be read, the device fails or does not take a request, or a block reads as what the trace did not write.
+/// When a record cannot be read, the device fails or refuses a request, or a block does not hold what the trace wrote.
 pub fn replay<E: Display>(
     backing: Arc<Backing>,
     records: impl Iterator<Item = Result<Record, E>>,
@@ -81,7 +81,7 @@ pub fn replay<E: Display>(
     let request_bytes_max = pool.request_bytes_max();
     let mut client = Client::new(target, pool, plan);
     let result = run(&mut client, Asks::new(records, request_bytes_max), plan, stop);
-    // Whatever became of it, what is under way ends before the device does.
+    // Whatever the result, requests under way end before the device does.
     let _ = client.settle();
     device.stop();
     result.map(|found| Found { io: device.method(), ..found })

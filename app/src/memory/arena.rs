@@ -1,4 +1,4 @@
-//! Frames cut from arenas: where the pool's memory comes from.
+//! Frames cut from arenas: the source of the pool's memory.
 //!
 //! 1. An arena is 1 MiB, never moves, and lives as long as its [`Arenas`]: so a back-end may register it with the kernel once and for all.
 //! 2. An arena in use holds runs of one size class (a power of two of frames). When all its runs are back it may serve any class, so memory
@@ -9,9 +9,9 @@ use onefold_engine::buffer::Frame;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Frames of an arena.
+/// The number of frames of an arena.
 pub const ARENA_FRAMES: usize = 256;
-/// Bytes of an arena.
+/// The size of an arena.
 pub const ARENA_BYTES: usize = ARENA_FRAMES * size_of::<Frame>();
 /// Size classes: runs of 1, 2, 4 … 256 frames.
 const CLASSES: usize = ARENA_FRAMES.trailing_zeros() as usize + 1;
@@ -19,7 +19,7 @@ const CLASSES: usize = ARENA_FRAMES.trailing_zeros() as usize + 1;
 struct Arena {
     base: NonNull<Frame>,
     class: usize,
-    /// First frames of the runs that are here.
+    /// The first frames of the runs that are free.
     free: Vec<u16>,
     runs: usize,
 }
@@ -59,7 +59,7 @@ pub struct Arenas {
 unsafe impl Send for Arenas {}
 
 impl Arenas {
-    /// A run of `blocks` frames with arbitrary content, and its tag.
+    /// Returns a run of `blocks` frames with arbitrary content, and its tag.
     ///
     /// # Panics
     /// When memory is out.
@@ -105,18 +105,18 @@ impl Arenas {
         }
     }
 
-    /// Where an arena lies.
+    /// Returns the address of an arena.
     pub fn base(&self, tag: u32) -> Option<*mut u8> {
         let arena = self.arenas.get(tag.checked_sub(1)? as usize)?;
         Some(arena.base.as_ptr().cast())
     }
 
-    /// Bytes that all arenas take.
+    /// Returns the size of all arenas.
     pub fn bytes(&self) -> usize {
         self.arenas.len() * ARENA_BYTES
     }
 
-    /// An arena for `class`: an idle one, a whole one of another class, or a new one.
+    /// Returns an arena for `class`: an idle one, a whole one of another class, or a new one.
     fn open(&mut self, class: usize) -> u32 {
         let number = self.idle.pop().or_else(|| self.whole()).unwrap_or_else(|| {
             self.arenas.push(Arena::new());
@@ -140,10 +140,10 @@ impl Arenas {
 impl Drop for Arenas {
     fn drop(&mut self) {
         for arena in &self.arenas {
-            // A run still out would be left dangling: better to leak.
+            // A run still in use would dangle: a leak is better.
             let is_idle = arena.is_whole();
             if is_idle {
-                // SAFETY: allocated in `Arena::new` with this layout, and no run of it is out.
+                // SAFETY: the memory was allocated in `Arena::new` with this layout, and no run of it is in use.
                 unsafe { dealloc(arena.base.as_ptr().cast(), layout_of(ARENA_FRAMES)) };
             }
         }
@@ -154,7 +154,7 @@ fn layout_of(frames: usize) -> Layout {
     Layout::array::<Frame>(frames).expect("a buffer fits the address space")
 }
 
-/// Frames of zeros, from the system's allocator.
+/// Returns frames of zeros, from the system's allocator.
 fn zeroed(blocks: usize) -> Box<[Frame]> {
     if blocks == 0 {
         return Box::default();

@@ -1,7 +1,8 @@
-//! Memory for blocks on their way, recycled.
+//! Memory for blocks under way, recycled.
 //!
-//! 1. Every buffer of a volume comes from its one pool; the accountant bounds the pool, since whoever takes a buffer asks it first.
-//! 2. A request's buffer is charged to [`Part::Requests`] until its last holder lets go; who finds no room waits (back-pressure).
+//! 1. Every buffer of a volume comes from its one pool; the accountant bounds the pool, since each buffer is charged there first.
+//! 2. A request's buffer is charged to [`Part::Requests`] until its last holder drops it; a request that finds no room waits
+//!    (back-pressure).
 //! 3. Arenas keep their place while the pool lives, so a back-end may register them.
 
 use super::arena::{ARENA_BYTES, Arenas};
@@ -16,18 +17,18 @@ pub struct Pool {
     arenas: Mutex<Arenas>,
     accountant: Arc<Accountant>,
     room: Condvar,
-    /// Guards nothing but the sleep on `room`.
+    /// Guards only the sleep on `room`.
     queue: Mutex<()>,
     waiting: AtomicU32,
     is_closed: AtomicBool,
 }
 
-/// The pool takes no more requests.
+/// The error of a pool that takes no more requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
 impl Pool {
-    /// An empty pool that grows by need.
+    /// Makes an empty pool that grows on demand.
     #[must_use]
     pub fn new(accountant: Arc<Accountant>) -> Arc<Self> {
         Arc::new(Self {
@@ -40,23 +41,24 @@ impl Pool {
         })
     }
 
-    /// A way to take buffers whose charge, if they have one, goes back to `part` of the accountant when the last holder lets go.
+    /// Returns a source of buffers whose charge, if they have one, goes back to `part` of the accountant when the last holder drops them.
     #[must_use]
     pub fn share(self: &Arc<Self>, part: Option<Part>) -> Arc<Share> {
         Arc::new(Share { pool: self.clone(), part, charges: false })
     }
 
-    /// A way to take buffers that are charged to `part` as they are taken, room or not: for whoever bounds them by other means.
+    /// Returns a source of buffers that are charged to `part` as they are taken, room or not: for a user that bounds them by other means.
     #[must_use]
     pub fn share_and_charge(self: &Arc<Self>, part: Part) -> Arc<Share> {
         Arc::new(Share { pool: self.clone(), part: Some(part), charges: true })
     }
 
-    /// The largest request that a target with this pool takes: a quarter of what requests may have together, so that several are under way.
+    /// Returns the largest request that a target with this pool takes: a quarter of what requests may have together, so that several are
+    /// under way.
     #[must_use]
     pub fn request_bytes_max(&self) -> u64 {
         let quarter = self.accountant.limit(Part::Requests) / 4;
-        // A power of two, as clients like it.
+        // It is a power of two, as clients prefer.
         (1u64 << quarter.ilog2()).min(8 << 20)
     }
 
@@ -91,31 +93,31 @@ impl Pool {
         result
     }
 
-    /// Gives back what was charged to requests and is in no buffer.
+    /// Returns a charge for requests that is in no buffer.
     pub fn refund_request(&self, blocks: usize) {
         self.accountant.give(Part::Requests, bytes_of(blocks));
         self.announce_room();
     }
 
-    /// No request gets a buffer from now on; those who wait go away empty-handed.
+    /// Closes the pool: no request gets a buffer from now on, and those that wait fail.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         self.announce_room();
     }
 
-    /// Where the arena of a buffer's tag lies, and its length in bytes; nothing for memory from elsewhere.
+    /// Returns the address and the size of the arena with this tag; none for memory from elsewhere.
     #[must_use]
     pub fn arena(&self, tag: u32) -> Option<(*mut u8, usize)> {
         self.arenas().base(tag).map(|base| (base, ARENA_BYTES))
     }
 
-    /// Who bounds it.
+    /// Returns the accountant that bounds it.
     #[must_use]
     pub fn accountant(&self) -> &Arc<Accountant> {
         &self.accountant
     }
 
-    /// Bytes that the pool has from the system.
+    /// Returns the bytes that the pool has from the system.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.arenas().bytes()
@@ -127,7 +129,7 @@ impl Pool {
 
     fn announce_room(&self) {
         fence(Ordering::SeqCst);
-        // The waiter counts itself before it looks for room, and we look for waiters after we made room: one sees the other.
+        // The waiter counts itself before it looks for room, and this thread looks for waiters after it made room: one sees the other.
         if self.waiting.load(Ordering::SeqCst) > 0 || self.is_closed.load(Ordering::Acquire) {
             drop(ignore_poison(self.queue.lock()));
             self.room.notify_all();
@@ -135,11 +137,11 @@ impl Pool {
     }
 }
 
-/// A home for buffers of one purpose.
+/// A source of buffers for one purpose.
 pub struct Share {
     pool: Arc<Pool>,
     part: Option<Part>,
-    /// The charge is made here; else whoever takes has made it.
+    /// The charge is made here; otherwise the caller has made it.
     charges: bool,
 }
 
@@ -168,7 +170,7 @@ fn bytes_of(blocks: usize) -> u64 {
     count(blocks) * BLOCK_BYTES
 }
 
-/// A lock whose holder panicked: what it guards here is whole between any two lines that can panic.
+/// Takes a lock whose holder panicked: its data is whole between any two lines that can panic.
 fn ignore_poison<T>(result: Result<T, PoisonError<T>>) -> T {
     result.unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What commands print: one struct for each report, rendered as a table for people or as JSON for programs.
+//! The output of commands: one struct for each report, rendered as a table for people or as JSON for programs.
 
 pub mod size;
 pub mod table;
@@ -13,15 +13,15 @@ use table::Table;
 /// The version of all JSON reports. Fields may be added under one version; none changes its meaning.
 pub const JSON_VERSION: u32 = 1;
 
-/// Something that a command reports.
+/// A report of a command.
 pub trait Report: Serialize {
-    /// Its name in JSON.
+    /// The name of the report in JSON.
     const NAME: &'static str;
 
-    /// Its table.
+    /// Returns the report as a table.
     fn table(&self) -> Table;
 
-    /// Why it says less than was asked for: the command that prints it ends with that.
+    /// Returns the reason why it holds less than was asked for: the command that prints it ends with that.
     fn failure(self) -> Option<Failed>
     where
         Self: Sized,
@@ -30,7 +30,7 @@ pub trait Report: Serialize {
     }
 }
 
-/// How to render.
+/// The style of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     #[default]
@@ -39,7 +39,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// JSON where the user asked for it.
+    /// Returns JSON where the user asked for it.
     #[must_use]
     pub const fn of(json: bool) -> Self {
         if json { Self::Json } else { Self::Table }
@@ -54,10 +54,10 @@ struct Versioned<'a, R> {
     content: &'a R,
 }
 
-/// The report as text.
+/// Renders the report as text.
 ///
 /// # Panics
-/// When the report holds what JSON cannot say, a bug.
+/// When the report holds a value that JSON does not have, which is a bug.
 #[must_use]
 pub fn render<R: Report>(report: &R, style: Style) -> String {
     match style {
@@ -74,22 +74,22 @@ pub fn print<R: Report>(report: &R, style: Style) {
     let _ = say(&render(report, style));
 }
 
-/// Prints, and says whether anybody reads on.
+/// Prints; returns whether anybody reads on.
 fn say(text: &str) -> bool {
     let mut out = io::stdout();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
-/// How often a report is printed.
+/// The option by which a report is printed repeatedly.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Watch {
-    /// Again every so many seconds, until it is interrupted or nobody reads on.
+    /// Print again every N seconds, until it is interrupted or nobody reads on.
     #[arg(long = "watch", value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2")]
     seconds: Option<u64>,
 }
 
 impl Watch {
-    /// Prints what `make` reports: once, or again and again.
+    /// Prints the report of `make`: once, or again and again.
     ///
     /// # Errors
     /// Those of `make`.
@@ -109,12 +109,12 @@ impl Watch {
     }
 }
 
-/// Says something to whoever watches standard error; nobody need.
+/// Prints a message to standard error, if anybody reads it.
 pub fn complain(what: impl std::fmt::Display) {
     let _: io::Result<()> = writeln!(io::stderr(), "{what}");
 }
 
-/// Ends a program: says under its name why it failed.
+/// Ends a program: prints under its name why it failed.
 #[must_use]
 pub fn end(program: &str, result: Outcome<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|failed| {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Parts one below the other.
+/// Parts, each below the last.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     parts: Vec<Part>,
@@ -16,13 +16,13 @@ enum Part {
 }
 
 impl Table {
-    /// An empty table.
+    /// Returns an empty table.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A row of name and value; neighbouring rows are aligned.
+    /// Adds a row of name and value; neighbouring rows are aligned.
     #[must_use]
     pub fn row(mut self, name: &str, value: impl fmt::Display) -> Self {
         let row = (name.to_owned(), value.to_string());
@@ -33,7 +33,7 @@ impl Table {
         self
     }
 
-    /// The same, where there is a value.
+    /// Adds the same, where there is a value.
     #[must_use]
     pub fn row_if(self, name: &str, value: Option<impl fmt::Display>) -> Self {
         match value {
@@ -42,14 +42,14 @@ impl Table {
         }
     }
 
-    /// A line of text.
+    /// Adds a line of text.
     #[must_use]
     pub fn line(mut self, text: impl Into<String>) -> Self {
         self.parts.push(Part::Line(text.into()));
         self
     }
 
-    /// A grid. Columns whose cells all begin with a digit are set flush right.
+    /// Adds a grid. Columns whose cells all begin with a digit are set flush right.
     #[must_use]
     pub fn grid(mut self, heads: &[&str], rows: Vec<Vec<String>>) -> Self {
         self.parts.push(Part::Grid { heads: heads.iter().map(|&h| h.to_owned()).collect(), rows });

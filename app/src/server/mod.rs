@@ -1,4 +1,4 @@
-//! The server of an attached volume: what a process does that serves one, from its opening to its end.
+//! The server of an attached volume: the work of a process that serves one, from its opening to its end.
 
 pub mod recording;
 pub mod serving;

@@ -1,7 +1,7 @@
-//! Recordings, as they are asked for over the control socket.
+//! Recordings, which clients of the control socket ask for.
 //!
-//! 1. A recording lives as long as the connection of whoever asked for it: it ends when that says no more, or goes away, or the server
-//!    ends. So none is ever left running that nobody knows of.
+//! 1. A recording lives as long as the connection of the client that asked for it: it ends when the client ends it, or goes away, or the
+//!    server ends. So no recording is ever left running unnoticed.
 //! 2. A server that ends lets a recording end first, and its summary be taken.
 
 use crate::attachment::control::Client;
@@ -14,12 +14,12 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often it is looked at whether a recording is to end.
+/// The time between two looks at whether a recording is to end.
 const LOOK: Duration = Duration::from_millis(50);
 /// The longest that an ending server waits for a summary to be taken.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where recordings of one target are asked for.
+/// The recordings of one target.
 pub struct Desk {
     tap: Arc<Tap>,
     state: Mutex<State>,
@@ -32,7 +32,7 @@ struct State {
     at_work: usize,
 }
 
-/// One who is at work at the desk.
+/// A client whose recording is under way.
 struct AtWork<'a>(&'a Desk);
 
 impl Drop for AtWork<'_> {
@@ -43,7 +43,7 @@ impl Drop for AtWork<'_> {
 }
 
 impl Desk {
-    /// The desk of what has this tap.
+    /// Returns the recordings of the target with this tap.
     #[must_use]
     pub fn new(tap: Arc<Tap>) -> Self {
         Self { tap, state: Mutex::default(), changed: Condvar::new() }
@@ -65,7 +65,7 @@ impl Desk {
             Err(failed) => return client.answer(Err(failed)),
         };
         tracing::info!(folder = %order.folder.display(), "recording");
-        // Who is gone already has nothing recorded: letting go of the recording ends it.
+        // A client that has gone already has nothing recorded: the drop of the recording ends it.
         client.answer(to_json(recording.about()))?;
         while !recording.is_over() && !self.state().is_closing && !client.is_done(LOOK)? {}
         let tally = recording.end().map_err(|error| failed(error, order)).inspect_err(|failed| tracing::error!("{}", failed.message));
@@ -80,7 +80,7 @@ impl Desk {
         Recording::begin(&self.tap, order.clone()).map_err(|error| failed(error, order))
     }
 
-    /// Writes down that a phase begins.
+    /// Adds the beginning of a phase.
     ///
     /// # Errors
     /// When nothing is recorded, or the recorder is behind.

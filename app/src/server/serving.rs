@@ -1,8 +1,8 @@
 //! The life of a server: open, serve, wait, close.
 //!
-//! 1. Clients are served only when the control socket answers: whoever can see a volume can detach it.
-//! 2. At the end the front-end stops first, so that every request has been answered; then a recording ends, and whoever asked for it hears
-//!    of it; then the target commits and closes.
+//! 1. Clients are served only when the control socket answers: a user who can see a volume can detach it.
+//! 2. At the end the front-end stops first, so that every request has been answered; then a recording ends, and its client gets the
+//!    summary; then the target commits and closes.
 
 use super::recording::Desk;
 use crate::attachment::control::{self, Ask, Client};
@@ -37,28 +37,29 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Records that the ring has room for: one for so many bytes of `--memory`, within bounds.
+/// The journal has room for one record per this many bytes of `--memory`, within bounds.
 const RING_SHARE: u64 = 1024;
 const RING_RECORDS: (u64, u64) = (4096, 65536);
-/// Contents of blocks, likewise.
+/// It has room for one content of a block per this many bytes of `--memory`, within bounds.
 const RING_CONTENT_SHARE: u64 = 1 << 16;
 const RING_CONTENTS: (u64, u64) = (16, 4096);
-/// How long a new server waits for a dead one's last requests.
+/// The time that a new server waits for a dead one's last requests.
 const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serves in this process alone, while its caller holds the attachment's lock. `ready` hears where clients find it.
+/// Serves in this process alone, while its caller holds the attachment's lock. `ready` gets the place where clients find it.
 ///
 /// # Errors
-/// Why it does not serve.
+/// The reason why it does not serve.
 pub fn serve_alone(plan: &Plan, ready: impl FnOnce(&str) -> Outcome) -> Outcome<Exit> {
     let clients = frontend::named(&plan.frontend.name)?.clients(plan, None)?;
     leave_word(plan, serve(plan, clients, Box::new(ready)))
 }
 
-/// Serves in the background those who hold what a supervisor keeps, which hears by `ready` when it does. `_session`: the attachment's lock.
+/// Serves, in the background, the clients of what a supervisor keeps; the supervisor learns by `ready` when it does. `_session`: the
+/// attachment's lock.
 ///
 /// # Errors
-/// Why it does not serve.
+/// The reason why it does not serve.
 pub fn serve_supervised(plan: &Plan, clients: Box<dyn Clients>, ready: handover::Ready, _session: Session) -> Outcome<Exit> {
     launch::leave_terminal();
     let tell = move |_: &str| {
@@ -68,7 +69,7 @@ pub fn serve_supervised(plan: &Plan, clients: Box<dyn Clients>, ready: handover:
     leave_word(plan, serve(plan, clients, Box::new(tell)))
 }
 
-/// Leaves word of a server's end, for its supervisor and for `detach`.
+/// Leaves a report of a server's end, for its supervisor and for `detach`.
 fn leave_word(plan: &Plan, result: Outcome<Exit>) -> Outcome<Exit> {
     let end = match &result {
         Ok(exit) => End::of(*exit, None),
@@ -127,12 +128,12 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     }
 }
 
-/// Another host may have served a guarded volume until now.
+/// Reads the superblock again: another host may have served a guarded volume until now.
 fn as_it_is_now(backing: &Backing, chosen: Chosen) -> Outcome<Chosen> {
     if chosen.superblock.is_guarded() { Ok(volume::load(backing)?) } else { Ok(chosen) }
 }
 
-/// What a volume is opened with.
+/// The parts that open a volume.
 struct Parts {
     superblock: Superblock,
     settings: Settings,
@@ -144,7 +145,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// All of an opening that may fail.
+    /// Does all parts of an opening that may fail.
     fn of(plan: &Plan, send_again: bool, backing: Arc<Backing>, chosen: Chosen) -> Outcome<Self> {
         let options = &plan.options;
         if let Some((counter, at)) = chosen.superblock.used_up().filter(|_| !options.read_only) {
@@ -175,7 +176,7 @@ impl Parts {
     }
 }
 
-/// The device over a store, as the user chose.
+/// Starts the device over a store, as the user chose.
 fn device(backing: Arc<Backing>, pool: &Arc<Pool>, options: &Options) -> Outcome<Arc<dyn Device>> {
     let device = device::start(backing, pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
     let Some(name) = &options.device_model else { return Ok(device) };
@@ -183,20 +184,20 @@ fn device(backing: Arc<Backing>, pool: &Arc<Pool>, options: &Options) -> Outcome
     Ok(Paced::new(device, model))
 }
 
-/// The acknowledgement ring, where what clients hold outlives its server.
+/// Makes the acknowledgement journal, where what clients hold outlives its server.
 fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Outcome<Option<(Promises, Left)>> {
     if !plan.is_supervised() || plan.options.read_only {
         return Ok(None);
     }
-    // What is acknowledged when it is durable needs no promise. Those of a server before, which may have been weak, are recalled all the
-    // same.
+    // Writes that are acknowledged when they are durable need no journal. The records of an earlier server, which may have been weak, are
+    // replayed all the same.
     settings.keeps_promises = settings.persistence == Persistence::Weak;
     settings.ring_records_max = (plan.options.memory.0 / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1);
     settings.ring_contents_max = (plan.options.memory.0 / RING_CONTENT_SHARE).clamp(RING_CONTENTS.0, RING_CONTENTS.1);
     let base = Places::of(&plan.directory, &plan.id).ring;
     let room = Room { records: settings.ring_records_max, contents: settings.ring_contents_max };
     let (promises, left) = Promises::open(&base, superblock, room, plan.is_replacement)
-        .map_err(|e| Failed::system(format!("cannot make the acknowledgement ring {}", base.display()), e))?;
+        .map_err(|e| Failed::system(format!("cannot make the acknowledgement journal {}", base.display()), e))?;
     settings.promises_lost = left.lost;
     Ok(Some((promises, left)))
 }
@@ -210,7 +211,7 @@ fn respond(served: &dyn Served, desk: &Desk, stop: &Sender<()>, ask: Ask, client
             served.end_waiting();
             Ok(Value::Null)
         }
-        // Whoever waited is gone only when the end has begun already.
+        // The receiver is gone only when the end has begun already.
         Ask::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
         Ask::Record(order) => return desk.record(&order, client),
         Ask::Mark { phase } => desk.mark(phase).map(|()| Value::Null),

@@ -1,5 +1,5 @@
-//! What the processes of an attachment lend each other. The descriptors that clients hold on to are the front-end's to understand; that a
-//! server is ready, and which process the other one is, are alike for all.
+//! The descriptors that the processes of an attachment lend each other. Only the front-end understands those that clients hold; the event
+//! of a ready server, and the other process, are the same for all.
 
 use super::handover::{Ready, inherit_argument, inherit_list, list};
 use super::running::{Adopted, own_pidfd};
@@ -7,19 +7,19 @@ use super::start::Start;
 use crate::error::Error;
 use std::os::fd::{OwnedFd, RawFd};
 
-/// What a supervisor lends to each of its servers.
+/// The descriptors that a supervisor lends to each of its servers.
 #[derive(Debug)]
 pub struct Handover<'a> {
-    /// What clients hold on to.
+    /// The descriptors that clients hold.
     pub kept: Vec<&'a OwnedFd>,
-    /// An event on which the server says that it is ready.
+    /// The event by which the server reports that it is ready.
     pub ready: &'a OwnedFd,
     /// A pidfd of the supervisor.
     pub supervisor: &'a OwnedFd,
 }
 
 impl Handover<'_> {
-    /// Adds it to the server's command line, to be understood there by [`Lent::from_arguments`].
+    /// Adds it to the server's command line, where [`Lent::from_arguments`] reads it.
     pub fn lend_to(&self, command: &mut Start) {
         lend_kept(command, &self.kept);
         command.lend_as("--ready", self.ready);
@@ -27,10 +27,10 @@ impl Handover<'_> {
     }
 }
 
-/// What a server is lent by its supervisor.
+/// The descriptors that a server inherits from its supervisor.
 #[derive(Debug)]
 pub struct Lent {
-    /// What clients hold on to.
+    /// The descriptors that clients hold.
     pub kept: Vec<OwnedFd>,
     pub ready: Ready,
     /// A pidfd of the supervisor.
@@ -38,10 +38,10 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// Takes what the arguments `--kept`, `--ready` and `--supervisor` name. Call it first thing in the process, and once.
+    /// Takes the descriptors that the arguments `--kept`, `--ready` and `--supervisor` name. A process calls this first of all, and once.
     ///
     /// # Errors
-    /// When they name no descriptors: the command line is for supervisors only.
+    /// When they name no descriptors: only supervisors use the command line.
     pub fn from_arguments(kept: &str, ready: RawFd, supervisor: RawFd) -> Result<Self, Error> {
         Ok(Self {
             kept: inherit_list("--kept", kept)?,
@@ -50,7 +50,7 @@ impl Lent {
         })
     }
 
-    /// What the next supervisor needs of it.
+    /// Returns the part that the next supervisor needs.
     ///
     /// # Errors
     /// When the system refuses a copy.
@@ -63,18 +63,18 @@ impl Lent {
     }
 }
 
-/// What a server lends to the supervisor that it starts when its own is dead.
+/// The descriptors that a server lends to the supervisor that it starts when its own is dead.
 #[derive(Debug)]
 pub struct Legacy {
     kept: Vec<OwnedFd>,
-    /// The event on which this server says, or has said, that it is ready.
+    /// The event by which this server reports, or has reported, that it is ready.
     ready: OwnedFd,
     /// A pidfd of this server.
     server: OwnedFd,
 }
 
 impl Legacy {
-    /// Adds it to the supervisor's command line, to be understood there by [`Adoption::from_arguments`].
+    /// Adds it to the supervisor's command line, where [`Adoption::from_arguments`] reads it.
     pub fn lend_to(&self, command: &mut Start) {
         lend_kept(command, &self.kept.iter().collect::<Vec<_>>());
         command.lend_as("--ready", &self.ready);
@@ -83,20 +83,21 @@ impl Legacy {
     }
 }
 
-/// What the supervisor after a dead one takes over.
+/// The descriptors that the supervisor after a dead one takes over.
 #[derive(Debug)]
 pub struct Adoption {
-    /// What clients hold on to.
+    /// The descriptors that clients hold.
     pub kept: Vec<OwnedFd>,
     pub ready: OwnedFd,
     pub server: Adopted,
 }
 
 impl Adoption {
-    /// Takes what the arguments `--kept`, `--ready`, `--server` and `--server-fd` name. Call it first thing in the process, and once.
+    /// Takes the descriptors that the arguments `--kept`, `--ready`, `--server` and `--server-fd` name. A process calls this first of all,
+    /// and once.
     ///
     /// # Errors
-    /// When they name no descriptors: the command line is for servers only.
+    /// When they name no descriptors: only servers use the command line.
     pub fn from_arguments(kept: &str, ready: RawFd, server: u32, server_fd: RawFd) -> Result<Self, Error> {
         Ok(Self {
             kept: inherit_list("--kept", kept)?,

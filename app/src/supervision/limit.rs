@@ -1,9 +1,9 @@
-//! How often a process is replaced that keeps dying.
+//! The limit for replacing a process that keeps dying.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How many deaths within how long are too many.
+/// The number of deaths that are too many, and the time within which they count.
 #[derive(Clone, Copy, Debug)]
 pub struct DeathLimit {
     pub deaths: usize,
@@ -16,7 +16,7 @@ impl Default for DeathLimit {
     }
 }
 
-/// When processes died, as far back as the limit looks.
+/// The times of deaths, as far back as the limit looks.
 #[derive(Debug)]
 pub struct Deaths {
     limit: DeathLimit,
@@ -24,13 +24,13 @@ pub struct Deaths {
 }
 
 impl Deaths {
-    /// None so far.
+    /// Returns an empty list.
     #[must_use]
     pub const fn new(limit: DeathLimit) -> Self {
         Self { limit, recent: VecDeque::new() }
     }
 
-    /// One more died, at `now`. Whether those are too many.
+    /// Notes a death, at `now`. Returns whether the deaths are too many.
     pub fn are_too_many(&mut self, now: Instant) -> bool {
         self.recent.push_back(now);
         self.recent.retain(|&death| now.duration_since(death) <= self.limit.within);

@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// A pidfd of this very process, to be lent to those that watch it.
+/// Returns a pidfd of this process, for those that watch it.
 ///
 /// # Errors
-/// When the kernel has no such thing (Linux 5.3 has).
+/// When the kernel has no pidfds (Linux 5.3 has).
 pub fn own_pidfd() -> Result<OwnedFd, Error> {
     rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
         .map_err(|e| Error::System { what: "cannot make a descriptor of this process".into(), source: e.into() })
@@ -22,7 +22,7 @@ pub fn own_pidfd() -> Result<OwnedFd, Error> {
 #[must_use]
 pub fn has_ended(pidfd: &OwnedFd) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    // Nothing but its end ever makes it readable.
+    // Only its end ever makes it readable.
     matches!(rustix::event::poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&at_once)), Ok(1..))
 }
 
@@ -31,10 +31,10 @@ pub fn wait_end(pidfd: &OwnedFd) {
     while !matches!(rustix::event::poll(&mut [PollFd::new(pidfd, PollFlags::IN)], None), Ok(1..)) {}
 }
 
-/// A server that a supervisor did not start: another one did, which is dead.
+/// A server that another supervisor has started, which is dead.
 #[derive(Debug)]
 pub struct Adopted {
-    /// What it is called in messages.
+    /// The number in messages.
     pub pid: u32,
     pub pidfd: OwnedFd,
 }
@@ -49,22 +49,22 @@ enum Process {
 #[derive(Debug)]
 pub struct Running {
     process: Process,
-    /// None: an adopted one is as old as anyone can be.
+    /// The time of its start; none for an adopted one, which counts as old.
     since: Option<Instant>,
-    /// The event by which it says that it is ready; gone when it has said so, and where nobody waits for that.
+    /// The event by which it reports that it is ready; gone when it has done so, and where nobody waits for that.
     ready: Option<OwnedFd>,
 }
 
-/// How a server ended, as far as its supervisor can know.
+/// The end of a server, as far as its supervisor can know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Seen(ExitStatus),
-    /// An adopted one, with the exit code that it has left word of, if it has.
+    /// The end of an adopted one, with the exit code that it has left, if it has.
     Unseen(Option<i32>),
 }
 
 impl Ending {
-    /// Its exit code; none where it was killed.
+    /// Returns its exit code; none where it was killed.
     #[must_use]
     pub fn code(self) -> Option<i32> {
         match self {
@@ -85,19 +85,19 @@ impl fmt::Display for Ending {
 }
 
 impl Running {
-    /// A child that was just started and says on `ready` that it is.
+    /// Returns a child that was just started and that reports on `ready`.
     #[must_use]
     pub fn child(child: Child, ready: OwnedFd) -> Self {
         Self { process: Process::Child(child), since: Some(Instant::now()), ready: Some(ready) }
     }
 
-    /// One that another supervisor has started, and the event on which it says, or has said, that it is ready.
+    /// Returns a server that another supervisor has started, with the event by which it reports, or has reported, that it is ready.
     #[must_use]
     pub fn adopted(adopted: Adopted, ready: Option<OwnedFd>) -> Self {
         Self { process: Process::Adopted(adopted), since: None, ready }
     }
 
-    /// Its number, for messages.
+    /// Returns its number, for messages.
     #[must_use]
     pub fn id(&self) -> u32 {
         match &self.process {
@@ -112,7 +112,7 @@ impl Running {
         self.since.is_some_and(|since| since.elapsed() < age)
     }
 
-    /// How it ended, if it has. `word` looks what code an adopted one has left word of.
+    /// Returns its end, if it has ended. `word` looks up the code that an adopted one has left.
     pub fn ending(&mut self, word: impl FnOnce(u32) -> Option<i32>) -> Option<Ending> {
         match &mut self.process {
             Process::Child(child) => child.try_wait().ok().flatten().map(Ending::Seen),
@@ -120,7 +120,7 @@ impl Running {
         }
     }
 
-    /// Descriptors that become readable when it is ready, and when it ends: of a child, its end comes as a signal.
+    /// Returns descriptors that become readable when it is ready, and when it ends: the end of a child comes as a signal.
     #[must_use]
     pub fn news(&self) -> (Option<BorrowedFd<'_>>, Option<BorrowedFd<'_>>) {
         let end = match &self.process {
@@ -130,7 +130,7 @@ impl Running {
         (self.ready.as_ref().map(AsFd::as_fd), end)
     }
 
-    /// Takes its word that it is ready: it says so once.
+    /// Takes the event by which it reports, once, that it is ready.
     pub fn take_ready(&mut self) {
         self.ready = None;
     }
@@ -144,10 +144,10 @@ impl Running {
         }
     }
 
-    /// Sends it a signal. One that has ended does not get it.
+    /// Sends it a signal, unless it has ended.
     pub fn signal(&self, signal: Signal) {
         let _ = match &self.process {
-            // It is a child that nobody has waited for: the number is still its own.
+            // It is a child that nobody has waited for, so the number is still its own.
             Process::Child(child) => rustix::process::kill_process(Pid::from_child(child), signal),
             Process::Adopted(adopted) => rustix::process::pidfd_send_signal(&adopted.pidfd, signal),
         };
@@ -155,10 +155,10 @@ impl Running {
 }
 
 impl Adopted {
-    /// Takes what the arguments `--server` and `--server-fd` name. Call it first thing in the process, and once.
+    /// Takes the server that the arguments `--server` and `--server-fd` name. A process calls this first of all, and once.
     ///
     /// # Errors
-    /// When they name no descriptor: the command line is for servers only.
+    /// When they name no descriptor: only servers use the command line.
     pub fn from_arguments(pid: u32, descriptor: std::os::fd::RawFd) -> Result<Self, Error> {
         let pidfd = inherit_argument("--server-fd", descriptor)?;
         Ok(Self { pid, pidfd })
@@ -187,7 +187,7 @@ mod tests {
         assert!(server.ending(|_| None).is_some(), "nor does it come back when it was waited for");
     }
 
-    /// A supervisor that adopts one that died meanwhile must not wait for news of it.
+    /// A supervisor that adopts a server that died meanwhile must not wait for news of it.
     #[test]
     fn a_server_that_is_dead_when_it_is_adopted_has_ended() {
         let mut child = Command::new("true").spawn().unwrap();

@@ -1,4 +1,4 @@
-//! Signals as bytes in pipes, so that one poll waits for all that can happen to a supervisor.
+//! Signals as bytes in pipes, so that one poll waits for every event of a supervisor.
 
 use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -6,19 +6,19 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// The signals that a supervisor hears.
+/// The signals that a supervisor receives.
 #[derive(Debug)]
 pub struct Signals {
     child: OwnedFd,
     stop: OwnedFd,
 }
 
-/// What was heard.
+/// The events that a wait found.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// Somebody wants the end.
+    /// The end is wanted.
     pub stop: bool,
-    /// The server says that it is ready.
+    /// The server reports that it is ready.
     pub ready: bool,
 }
 
@@ -27,7 +27,7 @@ fn error(what: &str, source: std::io::Error) -> Error {
 }
 
 impl Signals {
-    /// Hears of the ends of children, and of SIGTERM and SIGINT, from now on.
+    /// Receives the ends of children, and SIGTERM and SIGINT, from now on.
     ///
     /// # Errors
     /// When the system refuses.
@@ -43,7 +43,7 @@ impl Signals {
         Ok(Self { child: pipe_for(&[SIGCHLD]).map_err(refused)?, stop: pipe_for(&[SIGTERM, SIGINT]).map_err(refused)? })
     }
 
-    /// Waits for a signal, for `ready`, or for `end`, of a server that is no child.
+    /// Waits for a signal, for `ready`, or for `end`, which is of a server that is no child.
     ///
     /// # Errors
     /// When the system refuses.

@@ -1,11 +1,11 @@
-//! How the processes of an attachment start others, and lend them descriptors: by inheritance, under the numbers that they have here.
+//! Starting the processes of an attachment, and lending them descriptors: by inheritance, under the numbers that they have here.
 //!
-//! 1. A child has the descriptors that it is lent and no other: whoever held one of a session's would keep it alive after its end. So they
-//!    are inheritable only while one process starts, and one starts at a time: whoever starts a process in a server or a supervisor does so
-//!    by a [`Start`].
-//! 2. The memory of who starts a process is not copied: no fork, but posix_spawn(3), which the standard library takes where nothing has to
-//!    be done in the child. Copied on write, a buffer into which the kernel writes a request would have to be copied first; where its
-//!    thread is killed before that, the kernel answers the request with an I/O error.
+//! 1. A child has the descriptors that it is lent and no other, since a process that held one of a session's would keep it alive after its
+//!    end. So they are inheritable only while one process starts, and one starts at a time: every process in a server or a supervisor is
+//!    started by a [`Start`].
+//! 2. The memory of the starting process is not copied: no fork, but posix_spawn(3), which the standard library uses where nothing has to
+//!    be done in the child. Copied on write, a buffer into which the kernel writes a request would have to be copied first; if its thread
+//!    is killed before that, the kernel answers the request with an I/O error.
 
 use rustix::io::FdFlags;
 use std::ffi::OsStr;
@@ -15,10 +15,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-/// Held while a process starts.
+/// The lock that is held while a process starts.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A process to be started: a command, and what it is lent.
+/// A process to be started: a command, and the descriptors that it is lent.
 #[derive(Debug)]
 pub struct Start {
     command: Command,
@@ -26,7 +26,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// Of this program.
+    /// Returns a start of this program.
     #[must_use]
     pub fn of(program: impl AsRef<OsStr>) -> Self {
         Self { command: Command::new(program), lent: Vec::new() }
@@ -37,7 +37,7 @@ impl Start {
         self.lent.extend(descriptors.iter().map(|descriptor| descriptor.as_raw_fd()));
     }
 
-    /// As [`Self::lend`], and names the descriptor by `argument` on the command line.
+    /// Lends the descriptor like [`Self::lend`], and names it by `argument` on the command line.
     pub fn lend_as(&mut self, argument: &str, descriptor: &OwnedFd) {
         self.lend(&[descriptor]);
         self.command.args([argument, &descriptor.as_raw_fd().to_string()]);
@@ -84,7 +84,7 @@ impl Start {
         self
     }
 
-    /// In a group of its own: Ctrl-C is for who starts it.
+    /// Puts it into a group of its own: Ctrl-C is for the process that starts it.
     pub fn group_of_its_own(&mut self) -> &mut Self {
         self.command.process_group(0);
         self
@@ -104,15 +104,15 @@ impl Start {
     /// Starts it, and waits for its end.
     ///
     /// # Errors
-    /// As [`Self::spawn`].
+    /// Those of [`Self::spawn`].
     pub fn status(&mut self) -> io::Result<ExitStatus> {
         self.spawn()?.wait()
     }
 
-    /// The same, with what it has said.
+    /// Starts it, waits for its end, and returns its output.
     ///
     /// # Errors
-    /// As [`Self::spawn`].
+    /// Those of [`Self::spawn`].
     pub fn output(&mut self) -> io::Result<Output> {
         self.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?.wait_with_output()
     }
@@ -120,7 +120,7 @@ impl Start {
     #[allow(unsafe_code)]
     fn flag_lent(&self, flags: FdFlags) -> io::Result<()> {
         for &number in &self.lent {
-            // SAFETY: whoever lends it has it open until the process is started.
+            // SAFETY: the lender keeps it open until the process is started.
             rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, flags)?;
         }
         Ok(())
@@ -147,10 +147,10 @@ mod tests {
         std::fs::File::from(write).write_all(b"x").unwrap();
     }
 
-    /// Else whoever is killed while it starts a process may lose a request.
+    /// Otherwise a process that is killed while it starts another may lose a request.
     #[test]
     fn what_starts_a_process_does_not_have_its_memory_copied() {
-        // Of this thread (proc_pid_stat(5): minflt).
+        // The faults of this thread (proc_pid_stat(5): minflt).
         let faults = || {
             let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
             stat.rsplit(") ").next().unwrap().split(' ').nth(7).unwrap().parse::<u64>().unwrap()

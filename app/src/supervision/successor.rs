@@ -1,4 +1,4 @@
-//! What a server does when its supervisor dies: it starts the next one.
+//! The successor of a supervisor: when a supervisor dies, its server starts the next one.
 
 use super::limit::{DeathLimit, Deaths};
 use super::running::wait_end;
@@ -7,14 +7,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-/// Little is done here, and with mlockall(2) all of a stack may be locked.
+/// The stack of the thread: little is done here, and with mlockall(2) all of a stack may be locked.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Watches the process of `supervisor`, a pidfd, on a thread of its own. When it ends before this process does, runs `command`, which has
-/// to adopt this process, and watches that.
+/// Watches the process of `supervisor`, a pidfd, on a thread of its own. When that ends before this process does, runs `command`, which has
+/// to adopt this process, and watches the new one.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// When no thread is available.
 pub fn watch(supervisor: OwnedFd, mut command: impl FnMut() -> Start + Send + 'static) -> io::Result<()> {
     let next = move || {
         let limit = DeathLimit::default();

@@ -1,8 +1,8 @@
-//! The loop of a supervisor: a server runs, it ends, another takes its place.
+//! The loop of a supervisor: a server runs, it ends, another replaces it.
 //!
-//! 1. A server that ends by itself when the attachment is over has done its work, well or not: it is not replaced. Any other end is a
-//!    death; one by a signal is a death even then, so that the volume is closed in order by somebody.
-//! 2. A death before the first *ready* is a failed start and is handed to the caller, not repeated.
+//! 1. A server that ends by itself when the attachment is over has done its work, whatever the result: it is not replaced. Any other end is
+//!    a death. An end by a signal is a death even then, so that another server closes the volume in order.
+//! 2. A death before the first *ready* is a failed start, which the caller gets and which is not repeated.
 //! 3. Deaths are replaced at a bounded rate: past it, the attachment is given up, and its clients get errors instead of silence.
 
 use super::limit::{DeathLimit, Deaths};
@@ -15,52 +15,52 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus};
 use std::time::Instant;
 
-/// What clients hold on to, which outlives its servers.
+/// The part of an attachment that clients hold and that outlives its servers.
 pub trait Attachment {
-    /// The command that serves. It is lent an eventfd on which it says that it is ready, and a pidfd of this process.
+    /// Returns the command that serves. It inherits an eventfd on which it reports that it is ready, and a pidfd of this process.
     fn server(&mut self, ready: &OwnedFd, supervisor: &OwnedFd) -> Start;
-    /// The exit code that the server of this number has left word of, if it ended by itself.
+    /// Returns the exit code that the server of this number has left, if it ended by itself.
     fn word(&mut self, server: u32) -> Option<i32>;
     /// Whether its end has begun: no server has new clients to wait for.
     fn is_over(&self) -> bool;
-    /// A server has ended with success, which ends the attachment: how.
+    /// Ends the attachment, after a server has ended with success. Returns the result.
     ///
     /// # Errors
-    /// When the attachment never came to be what it should.
+    /// When the attachment was never complete.
     fn finish(&mut self) -> Result<(), Ended>;
     /// Whether a server that has died may be replaced.
     ///
     /// # Errors
-    /// Why it may not.
+    /// The reason why it may not.
     fn admit_replacement(&mut self, ending: Ending) -> Result<(), Ended>;
-    /// Another server was started in place of a dead one.
+    /// Notes that another server was started instead of a dead one.
     fn replaced(&mut self, dead: u32, ending: Ending);
-    /// A server answers requests.
+    /// Notes that a server answers requests.
     ///
     /// # Errors
-    /// When what has to follow cannot be done.
+    /// When the next step fails.
     fn ready(&mut self, server: u32) -> Result<(), Ended>;
-    /// Somebody wants the end.
+    /// Notes that the end is wanted.
     fn stop(&mut self);
-    /// Does what is to be done next, after anything has happened.
+    /// Does the next step, after any event.
     ///
     /// # Errors
     /// When that ends the attachment.
     fn advance(&mut self, server: &mut Running) -> Result<(), Ended>;
 }
 
-/// Why supervision ended, other than in order.
+/// The reason why supervision ended, other than in order.
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
     #[error(transparent)]
     Setup(#[from] Error),
-    /// The first server failed before it was ready; it has said why itself.
+    /// The first server failed before it was ready; it has reported the reason itself.
     #[error("the server did not start ({ending})")]
     FailedStart { ending: Ending },
-    /// The attachment is over, but the server could not close what it served; it has said why itself.
+    /// The attachment is over, but the server could not close its volume; it has reported the reason itself.
     #[error("the server could not close its volume ({ending})")]
     FailedClose { ending: Ending },
-    /// No loop device could be made; the command has said why itself.
+    /// No loop device could be made; the command has reported the reason itself.
     #[error("no block device could be made ({status})")]
     FailedAttach { status: ExitStatus },
     #[error("the server died {} times within {:?} ({ending} at last): gave up, and its clients get errors", .limit.deaths, .limit.within)]
@@ -71,7 +71,7 @@ pub enum Ended {
     Stopped,
 }
 
-/// Starts a server, or goes on with `adopted`, and replaces it when it dies, until the attachment ends. `signals` hears of the ends of
+/// Starts a server, or goes on with `adopted`, and replaces it when it dies, until the attachment ends. `signals` has received the ends of
 /// children since before the first one was started.
 ///
 /// # Errors
@@ -84,7 +84,7 @@ pub fn run(attachment: &mut dyn Attachment, signals: &Signals, limit: DeathLimit
         None => start_server(attachment, &own)?,
     };
     loop {
-        // One that was adopted may be dead already.
+        // An adopted server may be dead already.
         if let Some(ending) = server.ending(|pid| attachment.word(pid)) {
             match ending.code() {
                 Some(0) => return attachment.finish(),
@@ -94,7 +94,7 @@ pub fn run(attachment: &mut dyn Attachment, signals: &Signals, limit: DeathLimit
             if deaths.are_too_many(Instant::now()) {
                 return Err(Ended::GaveUp { limit, ending });
             }
-            // One that cannot even start is not helped by haste.
+            // Haste does not help a server that cannot even start.
             if server.is_younger_than(limit.within / 10) {
                 std::thread::sleep(limit.within / 50);
             }

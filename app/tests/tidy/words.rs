@@ -7,7 +7,8 @@
 use super::{pass_or_list, texts};
 
 /// The folders and files that are held to these words; the file that lists the words is not.
-const DONE: &[&str] = &["app/src/", "lab/", "trace/", "sim/", "tools/", "fuzz/", "app/tests/", "docs/tracing.md", "docs/evaluating.md", "docs/testing.md"];
+const DONE: &[&str] =
+    &["app/src/", "lab/", "trace/", "sim/", "tools/", "fuzz/", "app/tests/", "docs/tracing.md", "docs/evaluating.md", "docs/testing.md"];
 
 /// Retired words and phrases, each with what to write instead.
 const PHRASES: &[(&str, &str)] = &[

@@ -1,4 +1,4 @@
-//! What the tests of `onefold-lab` share.
+//! The common parts of `onefold-lab`'s tests.
 
 #![allow(dead_code)] // each test file uses its own part
 
@@ -14,7 +14,7 @@ use std::path::Path;
 /// The binary that is tested.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_onefold-lab");
 
-/// What `onefold trace info --json` counts in a trace.
+/// Returns the counts of `onefold trace info --json` for a trace.
 pub fn counted(home: &Home, trace: &str) -> Value {
     let how = How::default();
     let mut source = Source::open(Path::new(&home.path(trace)), &how).unwrap();
