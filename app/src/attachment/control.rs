@@ -288,7 +288,7 @@ mod tests {
         stream.write_all(b"what?\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.contains("no question"), "{answer}");
+        assert!(answer.contains("invalid request"), "{answer}");
         let asked = Instant::now();
         let failed = ask_within(&path, &Ask::Stats, Duration::from_millis(50)).unwrap_err();
         assert!(failed.message.contains("does not answer within 0.05 s") && asked.elapsed() < Duration::from_secs(1), "{failed}");

@@ -99,14 +99,14 @@ fn found_all_the_same(plan: &Plan) -> Option<String> {
 fn wait_for_word(output: &ChildStdout, control: &Path) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let patience = Timespec { tv_sec: 1, tv_nsec: 0 };
-    let mut said = String::new();
+    let mut shown = String::new();
     while matches!(poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&patience)), Ok(0) | Err(rustix::io::Errno::INTR)) {
         // The server may not be there yet; once it is, it answers at once or is asked again.
         let Ok(answer) = control::ask_within(control, &Ask::Status, GLANCE) else { continue };
         let Some(state) = answer["state"].as_str().filter(|state| state.starts_with(OPENING)) else { continue };
-        if state != said {
+        if state != shown {
             let _ = writeln!(std::io::stderr(), "{state}");
-            state.clone_into(&mut said);
+            state.clone_into(&mut shown);
         }
     }
 }

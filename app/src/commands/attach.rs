@@ -134,7 +134,7 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
 
 fn in_use(record: &Record) -> Failed {
     Failed::new(Exit::InUse, format!("{} is attached already, at {}", record.path.display(), record.location))
-        .next(format!("`onefold detach {}` lets go of it.", record.path.display()))
+        .next(format!("`onefold detach {}` releases it.", record.path.display()))
 }
 
 /// Waits for the end of the attachment, and passes SIGTERM on. `supervisor` is the first supervisor: another may take its place.

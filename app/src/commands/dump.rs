@@ -102,7 +102,7 @@ impl fmt::Display for Walk {
         write!(f, "unit {sequence}, behind incarnation {incarnation}, epoch {epoch}, flushed up to unit {flushed_upto}; places")?;
         places.iter().try_for_each(|(first, blocks)| write!(f, " {first}+{blocks}"))?;
         if !condensed.is_empty() {
-            write!(f, "; units behind {condensed_since} are condensed at")?;
+            write!(f, "; units behind {condensed_since} are compacted at")?;
         }
         condensed.iter().try_for_each(|(first, blocks)| write!(f, " {first}+{blocks}"))
     }

@@ -27,6 +27,26 @@ const DONE: &[&str] = &[
     "docs/tracing.md",
 ];
 
+/// The findings that wait for a rename: a file, and the finding in it. An entry without a finding has to go.
+const LATER: &[(&str, &str)] = &[
+    ("app/src/attachment/launch.rs", "the name Told"),
+    ("app/src/commands/dump/unit.rs", "\"condensed\""),
+    ("app/src/commands/trace/info.rs", "the name Told"),
+    ("app/src/device/paced.rs", "the name Due"),
+    ("app/src/frontend/fuse/hands.rs", "the name Hands"),
+    ("app/src/frontend/fuse/session.rs", "the name let_go"),
+    ("app/src/frontend/nbd/connection.rs", "the name Verdict"),
+    ("app/src/frontend/nbd/transmission.rs", "the name Verdict"),
+    ("app/src/runtime/mod.rs", "the name said"),
+    ("app/src/runtime/notices.rs", "the name said"),
+    ("app/src/runtime/recording/entry.rs", "the name Told"),
+    ("app/src/runtime/recording/line.rs", "the name let_go"),
+    ("app/src/runtime/recording/tap.rs", "the name let_go"),
+    ("app/src/server/recording.rs", "the name Desk"),
+    ("app/src/supervision/watch.rs", "the name Ended"),
+    ("lab/src/synth.rs", "the name said"),
+];
+
 /// Retired words and phrases, each with what to write instead.
 const PHRASES: &[(&str, &str)] = &[
     ("acknowledgement ring", "acknowledgement journal"),
@@ -209,6 +229,11 @@ fn retired_words_are_gone() {
         }
     }
     assert!(read == 0 || read > 100, "only {read} files were read: have the folders other names?");
+    let is_of = |finding: &str, (file, found): &(&str, &str)| finding.starts_with(file) && finding.contains(found);
+    let gone = LATER.iter().filter(|later| read > 0 && !findings.iter().any(|finding| is_of(finding, later)));
+    let gone: Vec<_> = gone.map(|(file, found)| format!("{file}: {found} is gone: strike it out of LATER")).collect();
+    findings.retain(|finding| !LATER.iter().any(|later| is_of(finding, later)));
+    findings.extend(gone);
     pass_or_list(&findings);
 }
 

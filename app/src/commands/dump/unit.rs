@@ -204,8 +204,8 @@ mod tests {
         assert!(UnitStory::of(&superblock, Pbn(99), &page).is_none(), "a copy elsewhere is no unit");
         let mut story = UnitStory::of(&superblock, Pbn(100), &page).unwrap();
         story.set_links(&[0, 2, 0]);
-        let told: Vec<_> = story.slots.iter().map(|slot| (slot.slot, slot.bytes, slot.content, slot.links)).collect();
-        assert_eq!(told, [(1, data.len(), "agrees", Some(2)), (2, data.len(), "differs", Some(0))]);
+        let slots: Vec<_> = story.slots.iter().map(|slot| (slot.slot, slot.bytes, slot.content, slot.links)).collect();
+        assert_eq!(slots, [(1, data.len(), "agrees", Some(2)), (2, data.len(), "differs", Some(0))]);
         assert_eq!(story.records[0], "LBN 4 means PBN 100, slot 1; before, PBN 9");
         assert_eq!(story.records[1], format!("LBN 5 means the new PBN 20, fingerprint {fingerprint:?}; before, none"));
         assert_eq!(story.records[2], "2 blocks from LBN 6 on mean nothing; before, PBN 30+2");

@@ -146,7 +146,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Ok(())
     };
     let tally = source.each(&how, &mut malformed_shown(), count).map_err(wrong)?;
-    let told = Told { trace: arguments.trace.clone(), malformed_lines: tally.malformed, info: counter.info(&source.header()) };
-    print(&told, Style::of(arguments.json));
+    let report = Told { trace: arguments.trace.clone(), malformed_lines: tally.malformed, info: counter.info(&source.header()) };
+    print(&report, Style::of(arguments.json));
     Ok(())
 }

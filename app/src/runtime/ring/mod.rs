@@ -33,7 +33,7 @@
 //! | 0–7 | number of its writes |
 //! | 8–15 | position up to which the journal is trimmed |
 //! | 16–23 | epoch up to which records are durable |
-//! | 24–55 | two traces: sequence in the log or sector of the map; kind (none, log, map) in the upper half of a word, the sector's sum in the lower |
+//! | 24–55 | two traces: log sequence or map sector; kind (none, log, map) in the upper half of a word, the sector's sum in the lower |
 //! | 56–63 | CRC32C of UUID, incarnation and all of the above, and 1 in the upper half |
 //!
 //! | bytes | of a record |

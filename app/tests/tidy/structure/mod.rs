@@ -69,7 +69,7 @@ const APP: &[Measure] = &[
     measure("folders in a circle of imports", 0, 0, "move what both need below both; there is no circle without", circles::folders),
     measure("imports that go up", 0, 0, "let the upper layer call the lower one", |tree| imports_up(tree, APP_LAYERS)),
     measure("long functions", 0, 0, "name its steps", measures::long_functions),
-    measure("long lines", 13, 0, "break it", measures::long_lines),
+    measure("long lines", 12, 0, "break it", measures::long_lines),
 ];
 
 fn page() -> String {
