@@ -1,7 +1,7 @@
 //! Pages go to the device; their *written* bits.
 //!
 //! 1. Refs, fingerprint and *written* pages may be written at any time (`pages.rs`), so delay and merging are free to choose.
-//! 2. Where records may stand in no page, a page is written only while all that it holds is vouched for ([`Committed::vouched`]).
+//! 2. Where records may stand in no page, a page is written only while all that it holds is vouched for (`Committed::vouched`).
 
 use super::Tables;
 use super::pages::Access;

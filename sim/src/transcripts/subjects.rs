@@ -32,7 +32,7 @@ pub enum Subject {
     Figure1(&'static str, fn()),
     /// A shipped trace.
     Replay { trace: &'static str, scheme: Scheme, persistence: (&'static str, Persistence) },
-    /// A run of the crash explorer, in one of [`MODES`].
+    /// A run of the crash explorer, in one of `MODES`.
     Life { mode: usize, run: u64 },
 }
 
