@@ -1,8 +1,8 @@
 //! Memory that carries content between clients and the device.
 //!
-//! 1. Every buffer is made of whole, 4096-aligned frames, so that it can go to an O_DIRECT descriptor as it is.
-//! 2. A [`BufferMut`] has one owner, who may write it. Frozen, it is a [`Buffer`]: shared, and never changed again (R6).
-//! 3. When the last holder drops them, the frames return to the [`Home`] they came from, and with them their share of the budget.
+//! 1. A buffer consists of whole frames, aligned to 4096 bytes, so that it can go to an O_DIRECT descriptor as it is.
+//! 2. A [`BufferMut`] has one owner, who may write it. Frozen, it becomes a [`Buffer`]: shared, and never changed again (R6).
+//! 3. When their last holder drops them, the frames return to their [`Home`], and with them their share of the budget.
 
 use crate::units::{BLOCK_SIZE, count, index};
 use std::fmt;
@@ -21,9 +21,9 @@ impl Frame {
 
 /// The pool from which buffers come and to which they return. The runtime has one; simulation uses plain memory.
 pub trait Home: Send + Sync {
-    /// A buffer of `blocks` frames with arbitrary content. The caller has asked the accountant first.
+    /// Takes a buffer of `blocks` frames with arbitrary content. The caller asks the accountant first.
     fn take(self: Arc<Self>, blocks: usize) -> BufferMut;
-    /// Takes back the frames of a buffer that nobody holds any more.
+    /// Takes back the frames of a buffer that was dropped.
     fn give_back(&self, frames: Box<[Frame]>, tag: u32);
 }
 
@@ -41,7 +41,7 @@ impl BufferMut {
         Self { frames: vec![Frame::ZERO; blocks].into_boxed_slice(), tag: 0, home: None }
     }
 
-    /// Frames of a pool. `tag` is the pool's own word for them (an index among registered buffers, say).
+    /// Frames of a pool. The pool chooses `tag`; it may be the index of a registered buffer.
     #[must_use]
     pub fn of_pool(frames: Box<[Frame]>, tag: u32, home: Arc<dyn Home>) -> Self {
         Self { frames, tag, home: Some(home) }
@@ -53,7 +53,7 @@ impl BufferMut {
         self.frames.len()
     }
 
-    /// The pool's word for these frames; 0 where there is no pool.
+    /// The tag that the pool chose; 0 where there is no pool.
     #[must_use]
     pub fn tag(&self) -> u32 {
         self.tag
@@ -102,7 +102,7 @@ impl fmt::Debug for BufferMut {
     }
 }
 
-/// Frames that nobody changes any more, shared by all who hold them.
+/// Shared frames that do not change any more.
 #[derive(Clone, Debug)]
 pub struct Buffer(Arc<BufferMut>);
 
@@ -130,7 +130,7 @@ impl Buffer {
 #[derive(Clone, Debug)]
 pub struct Slice {
     buffer: Buffer,
-    // Short, for there is one for each block on its way.
+    // These are short because each block in flight has a slice.
     first: u32,
     blocks: u32,
 }
@@ -146,7 +146,7 @@ impl Slice {
         index(self.first.into())
     }
 
-    /// Whether there is nothing else in the buffer that it keeps.
+    /// Whether it is the whole buffer that it keeps in memory.
     #[must_use]
     pub fn is_whole_buffer(&self) -> bool {
         self.blocks() == self.buffer.blocks()
@@ -178,7 +178,7 @@ impl Slice {
         self.buffer.slice(self.first() + i, 1)
     }
 
-    /// Grows by `next` where that lies right behind it in the same buffer; otherwise gives it back.
+    /// Grows by `next` if that follows it in the same buffer; otherwise returns `next`.
     pub fn join(&mut self, next: Self) -> Option<Self> {
         if Arc::ptr_eq(&self.buffer.0, &next.buffer.0) && self.first + self.blocks == next.first {
             self.blocks += next.blocks;

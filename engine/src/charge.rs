@@ -1,9 +1,9 @@
-//! What the account of memory was told of records, held content and the log.
+//! The charges for records, held content and the log, in the account of memory.
 
 use crate::memory::{Accountant, Part};
 use std::sync::Arc;
 
-/// The account, and what is charged now for what is counted anew at the end of each step.
+/// The accountant, and the current charges for what is counted at the end of each step.
 pub(crate) struct Memory {
     pub accountant: Arc<Accountant>,
     pub dirty_charged: u64,
@@ -16,7 +16,7 @@ impl Memory {
         Self { accountant, dirty_charged: 0, log_charged: 0, held_charged: 0 }
     }
 
-    /// Charges these bytes in place of what was charged before.
+    /// Charges these bytes in place of the previous charges.
     pub fn charge(&mut self, dirty: u64, held: u64, log: u64) {
         let parts = [
             (Part::Dirty, dirty, &mut self.dirty_charged),

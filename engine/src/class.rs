@@ -1,6 +1,6 @@
-//! The classes of what goes to the device and comes from it: the ledger counts by them.
+//! The classes of device operations, by which the ledger counts.
 
-/// What a device operation is for: the ledger counts by it.
+/// The class of a device operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     Data,

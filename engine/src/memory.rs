@@ -1,24 +1,24 @@
-//! The one accountant: every allocation of the data path asks it (`--memory`).
+//! The accountant: each allocation of the data path asks it (`--memory`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What memory is used for. Each part has a share of the budget.
+/// The uses of memory. Each has a share of the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Fingerprint → PBN.
+    /// The index.
     Index,
     /// Metadata pages.
     Pages,
     /// Blocks that were read.
     ReadCache,
-    /// Links, pending fingerprints and decrements not yet in a page.
+    /// Links, pending fingerprints and decrements that are not yet in a page.
     Dirty,
-    /// Requests' bytes, in every front-end and on their way to and from the device.
+    /// The bytes of requests, in front-ends and in flight to and from the device.
     Requests,
-    /// Counts of a recount pass, tables of the allocator.
+    /// The counts of a recount, and tables of the allocator.
     Work,
-    /// Records of the carried log that no page on the medium holds yet.
+    /// Records of the log that pages on the medium may lack.
     Log,
 }
 
@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-/// Sixteenths of the budget, in the order of [`Part::ALL`], where nothing is kept for a log, and where something is.
+/// Sixteenths of the budget, in the order of [`Part::ALL`], without a log and with one.
 const SHARES: [u64; 7] = [4, 4, 1, 2, 4, 1, 0];
 const SHARES_WITH_LOG: [u64; 7] = [3, 3, 1, 1, 3, 1, 4];
 
@@ -57,13 +57,13 @@ impl Accountant {
     /// The smallest budget that works: below it, a large request could never be admitted.
     pub const BYTES_MIN: u64 = 2 << 20;
 
-    /// Divides `memory_bytes`, raised to [`Self::BYTES_MIN`] where it is less, as mode `ordered` and passthrough want it.
+    /// Divides `memory_bytes`, or [`Self::BYTES_MIN`] if that is more, without a share for a log: for mode `ordered` and passthrough.
     #[must_use]
     pub fn new(memory_bytes: u64) -> Arc<Self> {
         Self::divided(memory_bytes, false)
     }
 
-    /// The same, with a share for a log's records, or without.
+    /// Divides `memory_bytes` as [`Self::new`] does; if `has_log`, with a share for the records of a log.
     #[must_use]
     pub fn divided(memory_bytes: u64, has_log: bool) -> Arc<Self> {
         let sixteenth = memory_bytes.max(Self::BYTES_MIN) / 16;
@@ -83,13 +83,13 @@ impl Accountant {
         self.used[part as usize].load(Ordering::Relaxed)
     }
 
-    /// The most that `part` ever used.
+    /// The most bytes that `part` has used.
     #[must_use]
     pub fn peak(&self, part: Part) -> u64 {
         self.peak[part as usize].load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes` for `part` if its share has room, or if it holds nothing yet: so one large request always gets through.
+    /// Takes `bytes` for `part` if its share has room, or if it uses nothing yet, so that one large request is always admitted.
     pub fn try_take(&self, part: Part, bytes: u64) -> bool {
         let limit = self.limits[part as usize];
         let taken = self.used[part as usize]
@@ -100,7 +100,7 @@ impl Accountant {
         taken.is_ok()
     }
 
-    /// Takes `bytes` for `part` whatever its share: for what the way out of a shortage itself needs. The overdraft shows in `used`.
+    /// Takes `bytes` for `part` whatever its share: the way out of a shortage needs memory too. `used` shows the overdraft.
     pub fn take(&self, part: Part, bytes: u64) {
         let before = self.used[part as usize].fetch_add(bytes, Ordering::Relaxed);
         self.peak[part as usize].fetch_max(before + bytes, Ordering::Relaxed);
@@ -109,7 +109,7 @@ impl Accountant {
     /// Gives bytes back.
     ///
     /// # Panics
-    /// When more comes back than was taken.
+    /// When more is given back than was taken.
     pub fn give(&self, part: Part, bytes: u64) {
         let before = self.used[part as usize].fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "{} gave back {bytes} of {before} bytes", part.name());

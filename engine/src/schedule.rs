@@ -1,11 +1,11 @@
-//! Who goes on next, and when the engine wants to be called again: the only queue, and the only timer.
+//! The tasks that can continue, and the time at which the engine is called again: the only queue, and the only timer.
 
 use crate::format::page::PageId;
 use crate::interface::Failure;
 use crate::units::{Pbn, Time};
 use std::collections::VecDeque;
 
-/// Who goes on when something arrives.
+/// A task that continues when what it waits for arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Write(usize),
@@ -25,29 +25,29 @@ pub(crate) enum Task {
     Load(PageId),
 }
 
-/// What a placement has to wait for.
+/// What a block has to wait for before it gets its place.
 pub(crate) enum Blocked {
     Page(PageId),
     Space,
     /// The stored block has to be read and compared first.
     Compare(Pbn),
-    /// The carrier has to be read, and the slot found.
+    /// The carrier has to be read, to find the slot.
     Carrier(Pbn),
     Failed(Failure),
 }
 
-/// What can go on now, and when time alone makes something due.
+/// The tasks that can continue now, and the time at which something becomes due.
 #[derive(Default)]
 pub(crate) struct Schedule {
     pub ready: VecDeque<Task>,
-    /// Something in the background could go on at once.
+    /// A background job could continue at once.
     pub more_background: bool,
-    /// When the engine has asked to be called.
+    /// The time at which the engine has asked to be called.
     pub wake: Option<Time>,
 }
 
 impl Schedule {
-    /// A task goes on when its turn comes.
+    /// Adds a task to the end of the queue.
     pub fn push(&mut self, task: Task) {
         self.ready.push_back(task);
     }

@@ -1,11 +1,11 @@
-//! A type for every quantity, so that a logical number cannot stand where a physical one is meant.
+//! A type for each quantity, so that a logical number cannot be used as a physical one.
 //!
-//! All are 64 bits wide, whatever the machine's `usize` is.
+//! All of them have 64 bits, whatever the machine's `usize` is.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// Bytes in a block, the unit of dedup.
+/// Bytes in a block, the unit of deduplication.
 pub const BLOCK_BYTES: u64 = 4096;
 /// Bytes in a sector, the unit that a device writes atomically (A2).
 pub const SECTOR_BYTES: u64 = 512;
@@ -57,11 +57,11 @@ macro_rules! quantity {
 }
 
 quantity!(
-    /// Logical block number: which 4 KiB of the volume, as its user counts.
+    /// Logical block number: the number of a 4 KiB block of the volume.
     Lbn, "LBN "
 );
 quantity!(
-    /// Physical block number: which 4 KiB of the data region.
+    /// Physical block number: the number of a 4 KiB block of the data region.
     Pbn, "PBN "
 );
 quantity!(
@@ -73,11 +73,11 @@ quantity!(
     Bytes, ""
 );
 quantity!(
-    /// The number of an epoch. Never repeats on a volume.
+    /// The number of an epoch, unique on its volume.
     Epoch, "epoch "
 );
 quantity!(
-    /// A point in time: nanoseconds since a moment that the runtime chose.
+    /// A point in time: nanoseconds since a moment that the runtime chooses.
     Time, ""
 );
 
@@ -98,7 +98,7 @@ impl Bytes {
 }
 
 impl Time {
-    /// This time and `ms` milliseconds, or the last time there is.
+    /// The time `ms` milliseconds later, or the last possible time.
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms.saturating_mul(1_000_000)))
@@ -108,7 +108,7 @@ impl Time {
 /// A 64-bit count as an index into memory.
 ///
 /// # Panics
-/// When the machine's `usize` cannot hold it: a table that large is never in memory.
+/// When the machine's `usize` cannot hold the count: a table that large is never in memory.
 #[must_use]
 pub fn index(n: u64) -> usize {
     usize::try_from(n).expect("an index into memory fits the machine's word")

@@ -1,9 +1,9 @@
 //! The index: fingerprint → PBN, in memory, within its share of the budget.
 //!
-//! 1. It is advice: a match is confirmed by the fingerprint table (or a birth not yet in the table) before anything is linked to it.
-//! 2. Eight bytes an entry: 28 bits of the fingerprint and a PBN of 36 bits, in buckets of eight. Two different contents agree in bucket
-//!    and tag by chance once in about 2^28 lookups, which costs one needless look into the table.
-//! 3. In each bucket the least recently used entry leaves.
+//! 1. The index is advice: the fingerprint table, or a pending block, confirms a match before anything is linked to it.
+//! 2. An entry has eight bytes: 28 bits of the fingerprint, and a PBN of 36 bits. Buckets have eight entries. Two different contents agree
+//!    in bucket and tag by chance once in about 2^28 look-ups, which costs one needless look into the table.
+//! 3. Each bucket evicts its least recently used entry.
 
 use crate::fingerprint::Fingerprint;
 use crate::format::page::PageId;
@@ -11,16 +11,16 @@ use crate::units::{Pbn, index};
 use std::hint::black_box;
 
 const WAYS: usize = 8;
-/// A bucket is exactly one line of the processor's cache, so that a look-up waits for memory once.
+/// The bytes of a bucket: one line of the processor's cache, so that a look-up waits for memory once.
 const LINE_BYTES: usize = 64;
 const _: () = assert!(WAYS * size_of::<u64>() == LINE_BYTES);
 const PBN_BITS: u32 = 36;
 
-/// The in-memory level.
+/// The index in memory.
 pub(crate) struct Index {
-    /// Tag above PBN + 1; 0 is empty. Most recently used first within each bucket.
+    /// The tag, above PBN + 1; 0 is an empty entry. The most recently used entry of a bucket is its first.
     entries: Box<[u64]>,
-    /// The first entry that begins a line.
+    /// The first entry that begins a cache line.
     first: usize,
     buckets: u64,
     used: u64,
@@ -30,13 +30,13 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// As many entries as fit `bytes`, but no more than `blocks` could ever fill.
+    /// Makes an index with as many entries as fit in `bytes`, but no more than `blocks` blocks can fill.
     pub fn new(bytes: u64, blocks: u64) -> Self {
         let room = bytes / 8;
         let entries = room.min(blocks.saturating_mul(2)).max(64);
         let buckets = (entries / 8).max(1);
         let entries = vec![0; index(buckets) * WAYS + WAYS - 1].into_boxed_slice();
-        // No more than a wish: `align_offset` may decline.
+        // `align_offset` may fail, which costs speed only.
         let first = entries.as_ptr().align_offset(LINE_BYTES).min(WAYS - 1);
         Self {
             entries,
@@ -48,20 +48,20 @@ impl Index {
         }
     }
 
-    /// Entries in it.
+    /// The number of entries in use.
     pub fn len(&self) -> u64 {
         self.used
     }
 
-    /// Entries that fit.
+    /// The number of entries that fit.
     pub fn capacity(&self) -> u64 {
         self.buckets * 8
     }
 
-    /// Where the bucket of a fingerprint begins, and its tag.
+    /// The first entry of a fingerprint's bucket, and the fingerprint's tag.
     fn place(&self, fp: &Fingerprint) -> (usize, u64) {
         let head = fp.head();
-        // The head's high part picks the bucket (multiply and shift, no power of two needed), its low 28 bits are the tag.
+        // The head's high part selects the bucket (by multiply and shift, for any number of buckets). Its low 28 bits are the tag.
         let bucket = index(((head >> 28) * self.buckets) >> 36);
         let tag = (head & ((1 << 28) - 1)) << PBN_BITS;
         (self.first + bucket * WAYS, tag)
@@ -72,8 +72,8 @@ impl Index {
         (&mut self.entries[at..][..WAYS], tag)
     }
 
-    /// Brings the buckets of these fingerprints into the processor's cache: their waits for memory overlap, where look-ups with work
-    /// between them would wait one by one.
+    /// Brings the buckets of these fingerprints into the processor's cache. Their waits for memory overlap here; look-ups with work between
+    /// them would wait one by one.
     pub fn warm(&self, fps: impl Iterator<Item = Fingerprint>) {
         black_box(fps.fold(0, |sum, fp| sum ^ self.entries[self.place(&fp).0]));
     }
@@ -91,7 +91,7 @@ impl Index {
         Ok(self.get(fp))
     }
 
-    /// The block that may hold this content, by the level in memory; it becomes the most recently used.
+    /// The block that may hold this content, by the level in memory. Its entry becomes the most recently used.
     fn get(&mut self, fp: &Fingerprint) -> Option<Pbn> {
         let (bucket, tag) = self.bucket(fp);
         let at = bucket.iter().position(|&e| e != 0 && e & !((1 << PBN_BITS) - 1) == tag)?;
@@ -99,17 +99,17 @@ impl Index {
         Some(Pbn((bucket[0] & ((1 << PBN_BITS) - 1)) - 1))
     }
 
-    /// Names `pbn` as the block with this content, in place of what was named before.
+    /// Makes `pbn` the block with this content, in place of any other block.
     pub fn insert(&mut self, fp: &Fingerprint, pbn: Pbn) {
         let (bucket, tag) = self.bucket(fp);
         let at = bucket.iter().position(|&e| e == 0 || e & !((1 << PBN_BITS) - 1) == tag).unwrap_or(WAYS - 1);
-        let fresh = bucket[at] == 0;
+        let is_new = bucket[at] == 0;
         bucket[..=at].rotate_right(1);
         bucket[0] = tag | (pbn.0 + 1);
-        self.used += u64::from(fresh);
+        self.used += u64::from(is_new);
     }
 
-    /// Names `pbn` only where a free place allows it and nothing is named yet: what a refill may do.
+    /// Makes `pbn` the block with this content if no block is, and if the bucket has an empty entry. An index rebuild may do only this.
     pub fn offer(&mut self, fp: &Fingerprint, pbn: Pbn) -> bool {
         let (bucket, tag) = self.bucket(fp);
         for entry in bucket {
@@ -125,7 +125,7 @@ impl Index {
         false
     }
 
-    /// Forgets that `pbn` holds this content.
+    /// Removes the entry that says that `pbn` holds this content.
     pub fn remove(&mut self, fp: &Fingerprint, pbn: Pbn) {
         let (bucket, tag) = self.bucket(fp);
         if let Some(at) = bucket.iter().position(|&e| e == tag | (pbn.0 + 1)) {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_what_was_inserted_and_forgets_what_was_removed() {
+    fn finds_what_was_inserted_and_not_what_was_removed() {
         let mut index = Index::new(1 << 20, 1 << 20);
         (0..10_000).for_each(|n| index.insert(&fp(n), Pbn(n)));
         let found = (0..10_000).filter(|&n| index.get(&fp(n)) == Some(Pbn(n))).count();
@@ -153,11 +153,11 @@ mod tests {
         index.remove(&fp(5), Pbn(5));
         assert_eq!(index.get(&fp(5)), None);
         index.remove(&fp(6), Pbn(7));
-        assert_eq!(index.get(&fp(6)), Some(Pbn(6)), "only the block that was named is forgotten");
+        assert_eq!(index.get(&fp(6)), Some(Pbn(6)), "only the entry of that very block is removed");
     }
 
     #[test]
-    fn the_least_recently_used_leaves() {
+    fn the_least_recently_used_entry_is_evicted() {
         let mut index = Index::new(512, 1 << 20);
         assert_eq!(index.capacity(), 64);
         (0..1000).for_each(|n| {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_takes_no_name_away_and_names_nothing_twice() {
+    fn an_offer_replaces_no_entry_and_adds_no_second_one() {
         let mut index = Index::new(1 << 20, 1 << 20);
         index.insert(&fp(1), Pbn(5));
         assert!(!index.offer(&fp(1), Pbn(9)));

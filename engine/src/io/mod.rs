@@ -1,8 +1,8 @@
-//! The device operations under way, and all that the engine asks of the world outside: the one place where actions are made.
+//! The device operations under way, and the actions that the engine asks of its caller. Only this module makes actions.
 //!
-//! 1. Each operation has a number and a purpose; when it ends, the purpose says who goes on.
-//! 2. The ledger counts here, and nowhere else, what goes to the device and what comes from it.
-//! 3. After a failure nothing is written and nothing is flushed any more (A5).
+//! 1. Each operation has a number and a purpose. When it ends, the purpose says which component continues.
+//! 2. Only this module counts, in the ledger, what goes to the device and what comes from it.
+//! 3. After a failure nothing is written and nothing is flushed (A5).
 
 mod durability;
 mod purpose;
@@ -21,25 +21,25 @@ use crate::schedule::Schedule;
 use crate::units::{Blocks, Bytes, Pbn, Time, count};
 use std::sync::Arc;
 
-/// Failed reads of one block that are tried again, where what it holds decides what the volume says.
+/// The number of retries for a read on which recovery depends.
 pub(crate) const READ_RETRIES: u8 = 2;
 
-/// What a read has brought.
+/// The result of a read.
 pub(crate) struct Arrived {
     pub buffer: BufferMut,
-    /// Of its blocks, where they were asked for.
+    /// The digests of its blocks, if the read asked for them.
     pub digests: Vec<Digest>,
     pub result: Result<(), IoFailure>,
 }
 
 impl Arrived {
-    /// The digest of a block; that of part of one where none was asked for.
+    /// The digest of a block; `Partial` if the read did not ask for digests.
     pub fn digest(&self, block: usize) -> Digest {
         self.digests.get(block).copied().unwrap_or(Digest::Partial)
     }
 }
 
-/// Operations under way, and actions that wait for the end of the step.
+/// The operations under way, and the actions that the step returns at its end.
 pub(crate) struct Io {
     /// The time of this step.
     pub now: Time,
@@ -49,16 +49,16 @@ pub(crate) struct Io {
     home: Arc<dyn Home>,
     pub durability: Durability,
     pub ledger: Ledger,
-    /// What the engine itself goes on with.
+    /// The tasks with which the engine itself continues.
     pub schedule: Schedule,
     pub stage: Stage,
     /// A write or a flush has failed.
     pub failed: bool,
-    /// This opening writes nothing.
+    /// The volume was opened to be read only: nothing is written.
     pub read_only: bool,
     /// A counter of the volume is used up (`store/counters.rs`).
     pub used_up: bool,
-    /// What lies on the device may yet be lost: nothing is read from it (R8).
+    /// The device has not been flushed since the volume was opened, so nothing is read from it (R8).
     pub unflushed: bool,
 }
 
@@ -90,17 +90,17 @@ impl Io {
         io
     }
 
-    /// What an operation was for, now that it has ended.
+    /// Ends an operation, and returns its purpose.
     pub fn end(&mut self, io: IoId) -> Option<IoFor> {
         self.under_way.remove(&io)
     }
 
-    /// The number that the next operation gets.
+    /// The number of the next operation.
     pub fn horizon(&self) -> IoId {
         IoId(self.next)
     }
 
-    /// Blocks of memory in which something is composed, or read.
+    /// Takes memory for content that is composed or read.
     pub fn buffer(&self, blocks: usize) -> BufferMut {
         self.home.clone().take(blocks)
     }
@@ -126,14 +126,14 @@ impl Io {
 
     /// Sends a flush to the device.
     pub fn flush(&mut self, why: FlushFor) {
-        debug_assert!(!self.failed, "no flush after a failure: it would pretend");
+        debug_assert!(!self.failed, "no flush after a failure: it would claim that lost writes are durable");
         self.ledger.device_flushes += 1;
         let mark = self.durability.now();
         let io = self.begin(IoFor::Flush { why, mark });
         self.out.push(Action::Flush { io });
     }
 
-    /// Tells the device that blocks hold nothing any more.
+    /// Sends a discard to the device: blocks hold nothing any more.
     pub fn discard(&mut self, first: Pbn, at: Bytes, blocks: u64) {
         self.ledger.device_discards += 1;
         let length = Blocks(blocks).bytes();
@@ -142,7 +142,7 @@ impl Io {
         self.out.push(Action::Discard { io, at, length });
     }
 
-    /// Asks for the digest of a block that was put together here.
+    /// Asks for the digest of a block that the engine has composed.
     pub fn digest(&mut self, what: IoFor, block: Slice) {
         let io = self.begin(what);
         self.out.push(Action::Digest { io, block });

@@ -1,16 +1,16 @@
-//! What reads, writes and other operations of the device are for: by this an answer finds who waits for it.
+//! The purposes of device operations. A completion finds by its purpose the component that waits for it.
 
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::FingerprintEntry;
 use crate::format::page::PageId;
 use crate::units::{Lbn, Pbn};
 
-/// What a device operation was for.
+/// The purpose of a device operation.
 pub(crate) enum IoFor {
     PageLoad(PageId),
-    /// With the blocks whose fingerprint entries this very write removes.
     PageWrite {
         id: PageId,
+        /// Blocks whose fingerprint entries this write removes.
         removed: Vec<Pbn>,
     },
     Content {
@@ -25,31 +25,32 @@ pub(crate) enum IoFor {
         op: usize,
         pbn: Pbn,
     },
-    /// Of a carrier for the index; its authenticator, as its entry has it.
+    /// Reads a carrier for the index.
     ReadForIndex {
         pbn: Pbn,
+        /// The authenticator, as the carrier's entry has it.
         authenticator: Fingerprint,
     },
-    /// Of blocks that lack a whole name.
+    /// Reads blocks that lack a whole fingerprint.
     ReadForFingerprint {
         first: Pbn,
     },
     DigestForWrite {
         op: usize,
     },
-    /// Reads blocks that recalled promises name.
+    /// Reads blocks to which the acknowledgement journal refers.
     ReadForProof {
         first: Pbn,
     },
-    /// Writes this many such blocks again, as they were found.
+    /// Writes this many such blocks again, with the content that was found.
     ProvedContent(u64),
-    /// Reads a block that a recalled promise names and that takes no more links, to write its content again.
+    /// Reads a block to which the acknowledgement journal refers and which takes no more links, to write its content again.
     ReadForReplay {
         pbn: Pbn,
         slot: u8,
         lbn: Lbn,
     },
-    /// Of the content of a new block.
+    /// Compresses the content of a new block.
     Compress {
         pbn: Pbn,
     },
@@ -58,37 +59,40 @@ pub(crate) enum IoFor {
         mark: u64,
     },
     Superblock,
-    /// Reads the front copies before an update.
+    /// Reads the front copies of the superblock before an update.
     SuperblockRead,
     Discard {
         first: Pbn,
         blocks: u64,
     },
-    /// So many units of the log, side by side; those of them that are carriers; whether they are durable when they are written.
+    /// Writes neighbouring units of the log.
     Units {
         units: usize,
+        /// Those units that are carriers.
         carriers: Vec<Pbn>,
+        /// The write is durable when it completes.
         fua: bool,
     },
-    /// What lies at the place of a unit.
+    /// Reads the place of a unit.
     ReadForScan {
         unit: LogUnit,
         pbn: Pbn,
     },
-    /// So many units of what is condensed, side by side.
+    /// Writes neighbouring units of the compacted log.
     CompactedUnits {
         units: usize,
     },
-    /// Content that may not have been flushed, and what it should be.
+    /// Reads content that may not have been flushed.
     ReadForVerification {
         pbn: Pbn,
+        /// The entry that says what the content should be.
         name: FingerprintEntry,
     },
-    /// A page that may hold the epoch of such content.
+    /// Reads a page that may hold the epoch of such content.
     PageForVerification(PageId),
 }
 
-/// Who asked for a flush.
+/// The purpose of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlushFor {
     Opening,
@@ -97,17 +101,17 @@ pub(crate) enum FlushFor {
     Superblock,
     Closing,
     Checkpoint,
-    /// What the opening found in the log and writes again; then the unit that closes it after a crash.
+    /// Covers the units that the opening found in the log and wrote again, then the unit that ends the log after a crash.
     OpeningUnits,
-    /// What recalled promises name was written again.
+    /// Covers blocks to which the acknowledgement journal refers and which were written again.
     Proofs,
 }
 
-/// Which unit is asked for.
+/// A unit of the log that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogUnit {
-    /// A condensed one, counted from the first.
+    /// A compacted unit, counted from the first one.
     Compacted(usize),
-    /// A unit of the walk, by its sequence.
+    /// A unit of the log tail, by its sequence.
     Tail(u64),
 }

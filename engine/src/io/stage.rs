@@ -1,21 +1,21 @@
-//! How far the service of the volume has come.
+//! The stages of a volume, from its opening to its closing.
 
-/// Where the service stands.
+/// The stage of the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     #[default]
     Created,
-    /// Waiting for the flush of R8, then for the superblock.
+    /// Waits for the flush of R8, then for the superblock.
     Opening,
-    /// What the last server had promised is applied and committed.
+    /// Applies and commits the acknowledgement journal of the last server.
     Recalling,
     Serving,
-    /// Epochs are committed, what is waiting settles.
+    /// Commits epochs, and lets what waits enter its pages.
     ClosingEpochs,
-    /// Pages go out; then a flush.
+    /// Writes pages; a flush follows.
     ClosingPages,
     ClosingPagesFlush,
-    /// *Written* bits are set, their pages go out; then a flush.
+    /// Sets *written* bits, and writes their pages; a flush follows.
     ClosingBits,
     ClosingBitsFlush,
     ClosingSuperblock,

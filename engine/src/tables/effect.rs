@@ -1,12 +1,12 @@
-//! What one record does to the tables: the unit of replay.
+//! An effect: the change that one record makes to the tables. It is the unit of replay.
 //!
-//! 1. Map: the LBN means `to`. Refs: that is one link more for the block of `to`, and a birth's fingerprint entry counts one besides; `old`
-//!    has one link less. Fingerprints: the block of `to` gets the entry that it is born with, `old` loses its own where that is removed.
-//! 2. In a run, block i does this i blocks behind the first: of the LBN, of `to`, of `old`, of the short names.
-//! 3. Replay is for each sector apart: it happens where the sector's tag is older than the effect's epoch, and nowhere else. So an effect
-//!    enters a page once, whatever of it the medium holds.
-//! 4. A count that is not known stays so. One that would leave 0..=254 becomes so: no right log asks for that, but a medium that lost a
-//!    page's write makes a right log seem to.
+//! 1. In the map, the LBN means `to`. In the refs, the block of `to` gets one link more, and another one for the fingerprint entry of a new
+//!    block; `old` loses one link. In the fingerprints, the new block of `to` gets its entry; `old` loses its entry if that is removed.
+//! 2. In a run, block i does this i blocks after the first: i after the LBN, `to`, `old`, and the short fingerprints.
+//! 3. Each sector is replayed by itself, and only if its tag is older than the effect's epoch. So an effect enters a sector once, whether
+//!    or not the medium has it already.
+//! 4. A count that is unknown stays unknown. A count that would leave 0..=254 becomes unknown: a valid log does not ask for that, but
+//!    seems to if the medium has lost the write of a page.
 
 use crate::format::entry::{FingerprintEntry, MapEntry, REFS_UNKNOWN};
 use crate::format::geometry;
@@ -15,62 +15,63 @@ use crate::units::{self, Epoch, Lbn, Pbn, index};
 use std::iter;
 use std::ops::Range;
 
-/// What becomes of a fingerprint entry.
+/// The change of a fingerprint entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name<'a> {
-    /// Nothing.
+    /// No entry changes.
     None,
-    /// The block of `to` is born with this entry.
+    /// The block of `to` is new, and gets this entry.
     Of(FingerprintEntry),
-    /// The blocks of a run are born, each with an entry that has its short name, until its page gets the fingerprint.
+    /// The blocks of a run are new. Each gets an entry with its short fingerprint, until its page gets the whole one.
     Short(&'a [u32]),
-    /// The entry of `old` goes.
+    /// The entry of `old` is removed.
     Removed,
-    /// The block of `to` is born, and its entry, which counts, is told of elsewhere, or is on its page already.
+    /// The block of `to` is new. Its entry counts, but another effect has it, or its page has it already.
     Counted,
 }
 
 impl Name<'_> {
-    /// Whether the block of `to` is born.
+    /// Whether the block of `to` is new.
     pub fn is_birth(self) -> bool {
         self.has_entry() || self == Self::Counted
     }
 
-    /// Whether this is where its entry is told.
+    /// Whether this effect has the entry of the new block.
     fn has_entry(self) -> bool {
         matches!(self, Self::Of(_) | Self::Short(_))
     }
 
-    /// Of some blocks of a run.
+    /// The change for some blocks of a run.
     fn of(self, blocks: Range<u64>) -> Self {
         if let Self::Short(shorts) = self { Self::Short(&shorts[index(blocks.start)..index(blocks.end)]) } else { self }
     }
 }
 
-/// What one record does, to one block or to a run of them.
+/// The change that one record makes, to one block or to a run of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effect<'a> {
-    /// None: no map entry changes, and `to` gets no link.
+    /// If `None`, no map entry changes, and `to` gets no link.
     pub lbn: Option<Lbn>,
-    /// Its length, at least 1; 1 where a fingerprint is given.
+    /// The length of the run, at least 1. It is 1 for a whole fingerprint.
     pub blocks: u64,
-    /// What the first LBN means from now on. Block i of a run lies i blocks behind, in the same slot; other entries are the same for all.
+    /// What the first LBN means from now on. Block i of a run is i blocks after it, in the same slot; other entries are the same for all.
     pub to: MapEntry,
-    /// The block that loses a link: what the first LBN meant before, or, where there is no LBN, whose fingerprint entry goes.
+    /// The block that loses a link: the one that the first LBN meant before, or, without an LBN, the one whose fingerprint entry is
+    /// removed.
     pub old: Option<Pbn>,
     pub name: Name<'a>,
 }
 
 impl Effect<'_> {
-    /// What `to` counts for its block: the link, and a birth's fingerprint.
+    /// The number of links that the block of `to` gains: one from the LBN, and one from the fingerprint of a new block.
     pub fn gains(&self) -> i16 {
         i16::from(self.lbn.is_some()) + i16::from(self.name.is_birth())
     }
 
-    /// Asserts that it does something, and one thing only.
+    /// Asserts that the effect makes sense.
     ///
     /// # Panics
-    /// When it does not: a bug of whoever made it.
+    /// When it does not, which is a bug in the code that made it.
     pub fn check(&self) {
         let makes_sense = match self.name {
             Name::None => self.lbn.is_some() || (self.old.is_some() && self.to == MapEntry::Unmapped),
@@ -82,7 +83,7 @@ impl Effect<'_> {
         assert!(self.blocks > 0 && makes_sense, "{self:?} is no effect");
     }
 
-    /// What it does to map and refs, and what it does to fingerprints.
+    /// Splits the effect into its change of map and refs, and its change of fingerprints.
     pub fn apart(&self) -> (Self, Option<Self>) {
         let nowhere = Self { lbn: None, ..*self };
         match self.name {
@@ -92,18 +93,18 @@ impl Effect<'_> {
         }
     }
 
-    /// Its blocks from `first` on, so many.
+    /// The effect on `blocks` of its blocks, from `first` on.
     pub fn part(&self, first: u64, blocks: u64) -> Self {
         let (lbn, old) = (self.lbn.map(|lbn| lbn + first), self.old.map(|pbn| pbn + first));
         Self { lbn, blocks, to: self.meaning_of(first), old, name: self.name.of(first..first + blocks) }
     }
 
-    /// What block i means from now on.
+    /// What the LBN of block i means from now on.
     fn meaning_of(&self, i: u64) -> MapEntry {
         if let MapEntry::Block { pbn, slot } = self.to { MapEntry::Block { pbn: pbn + i, slot } } else { self.to }
     }
 
-    /// The fingerprint entry that block i gets, if its blocks get any.
+    /// The fingerprint entry that block i gets, if it gets one.
     fn entry_of(&self, i: u64) -> Option<FingerprintEntry> {
         match self.name {
             Name::Of(entry) => Some(entry),
@@ -113,8 +114,8 @@ impl Effect<'_> {
         }
     }
 
-    /// Its pieces, in order: the LBNs of each stand in one map page, the fingerprints of its new blocks in one page of theirs, those of its
-    /// old blocks too.
+    /// Splits the effect, in order, into pieces. The LBNs of each piece are on one map page, the fingerprints of its new blocks on one
+    /// page, and those of its old blocks on one page.
     pub fn pieces(self) -> impl Iterator<Item = Self> {
         let mut rest = self;
         iter::from_fn(move || {
@@ -134,7 +135,7 @@ impl Effect<'_> {
         })
     }
 
-    /// The pages that it changes, each once.
+    /// The pages that the effect changes, each once.
     pub fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
         let blocks = self.blocks;
         let pages = |region: Region, first: Option<Pbn>| pages_of(region, first.map(Pbn::get), blocks);
@@ -147,14 +148,14 @@ impl Effect<'_> {
             .chain(pages_of(Region::Map, self.lbn.map(Lbn::get), blocks))
     }
 
-    /// Does what it does to a page, in the sectors whose tags are older than `epoch`. The page holds all effects before this one.
+    /// Changes those sectors of a page whose tags are older than `epoch`. The page holds all earlier effects.
     pub fn replay(&self, epoch: Epoch, id: PageId, content: &mut PageContent) {
         let (lbn, to, old) = (self.lbn.map(Lbn::get), self.to.pbn().map(Pbn::get), self.old.map(Pbn::get));
         match id.region {
             Region::Written => {}
             Region::Map => self.each(lbn, epoch, id, content, |content, at, i| content.set_map(at, self.meaning_of(i))),
             Region::Refs => {
-                // First the link that goes, so that a block of 254 links keeps them when an LBN is written with what it held.
+                // The decrement comes first: a block of 254 links keeps its count when an LBN is written with the content that it has.
                 self.each(old, epoch, id, content, |content, at, _| count(content, at, -1));
                 self.each(to, epoch, id, content, |content, at, _| count(content, at, self.gains()));
             }
@@ -167,8 +168,8 @@ impl Effect<'_> {
         }
     }
 
-    /// Calls for each of its blocks whose entry, counted from `first`, stands in an older sector of this page: with the entry's place in
-    /// the page and the block's in the run.
+    /// Calls `change` for each of its blocks whose entry, counted from `first`, is in an older sector of this page. It gets the place of
+    /// the entry in the page, and that of the block in the run.
     fn each(&self, first: Option<u64>, epoch: Epoch, id: PageId, content: &mut PageContent, change: impl Fn(&mut PageContent, usize, u64)) {
         let Some(first) = first else { return };
         let begin = id.index * id.region.entries_per_page();
@@ -182,7 +183,7 @@ impl Effect<'_> {
     }
 }
 
-/// The pages of some entries, if there are any.
+/// The pages that have these entries, if there are any.
 fn pages_of(region: Region, first: Option<u64>, entries: u64) -> impl Iterator<Item = PageId> + Clone {
     let pages =
         first.map_or(0..0, |first| geometry::entry_of(region, first).0.index..geometry::entry_of(region, first + entries - 1).0.index + 1);

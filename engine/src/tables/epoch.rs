@@ -1,9 +1,9 @@
 //! An epoch: the client operations that become durable together, as records.
 //!
-//! 1. What the volume's user sees is: the open epoch, over the committing one, over the map's pages.
-//! 2. A point (one LBN) stands over every range (unmapped LBNs) of its own epoch: a discard takes the points in it away.
-//! 3. A link that was made and is unmade in the same epoch was never possible on the medium, and cancels. Nothing else does: an increment
-//!    never cancels against a decrement of its own epoch (the medium could show both links).
+//! 1. Clients see the open epoch, over the committing epoch, over the map's pages.
+//! 2. A point (one LBN) has precedence over each range (unmapped LBNs) of its own epoch: a discard removes the points in its range.
+//! 3. A link that is made and unmade in the same epoch could never be on the medium, so the two cancel. Nothing else cancels: an increment
+//!    does not cancel a decrement of its own epoch, because the medium could have both links.
 
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::MapEntry;
@@ -11,48 +11,48 @@ use crate::interface::RequestId;
 use crate::units::{Epoch as Number, Lbn, Pbn, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes charged for each record of an epoch, its share of the tree included.
+/// Bytes charged for each record of an epoch, with its share of the tree.
 pub(crate) const RECORD_COST_BYTES: u64 = 64;
 
-/// Why someone waits for an epoch.
+/// Why a request waits for an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Flush,
     Fua,
     /// A request under strong persistence.
     Strong,
-    /// Writers need the room that it frees: blocks, or in the ring.
+    /// Writers wait for the space that its commit frees: blocks, or room in the acknowledgement journal.
     Space,
 }
 
-/// Records of one epoch.
+/// The records of one epoch.
 pub(crate) struct Epoch {
     pub number: Number,
-    /// When its first record came.
+    /// When its first record was made.
     pub opened: Option<Time>,
     /// What each LBN means from this epoch on.
     pub points: BTreeMap<Lbn, MapEntry>,
     /// Unmapped ranges, first → end, neither touching nor overlapping.
     pub ranges: BTreeMap<Lbn, Lbn>,
-    /// Numbers of the refs pages that carry its increments.
+    /// Numbers of the refs pages that have its increments.
     pub refs_pages: BTreeSet<u64>,
     /// Blocks born in it, whose fingerprints are inserted after its commit.
     pub births: Vec<Pbn>,
-    /// Some of these are packs.
+    /// Whether some of these are packs.
     pub has_packs: bool,
-    /// It is to be sealed when what is being compressed for it has come: nothing more is admitted.
+    /// The epoch is sealed as soon as content that is being compressed for it arrives. It admits nothing more.
     pub is_due: bool,
-    /// Blocks that lacked a fingerprint, in mode `ordered`: it enters its page after the commit.
+    /// Fingerprints of blocks that lacked one, in mode `ordered`. They enter their pages after the commit.
     pub named: BTreeMap<Pbn, Fingerprint>,
-    /// Blocks whose fingerprint goes, in the log's mode.
+    /// Blocks whose fingerprint is removed, in mode `log`.
     pub removed: BTreeSet<Pbn>,
-    /// Blocks whose link cancelled while their refs page was not in memory: one decrement each after the commit.
+    /// Blocks whose link was cancelled while their refs page was not in memory. Each loses one link after the commit.
     pub cancelled: Vec<Pbn>,
-    /// Who is answered when it is durable.
+    /// Requests that are answered when the epoch is durable.
     pub waiters: Vec<RequestId>,
-    /// Someone waits for it: why the first did.
+    /// Why the first request that waits for the epoch does so; `None` if no request waits.
     pub wanted: Option<Wanted>,
-    /// A block that was born in it has lost a link, and lived on: by its count, another LBN means it.
+    /// A new block of this epoch has lost a link and is still linked: by its count, another LBN means it.
     pub birth_lost_a_link: bool,
 }
 
@@ -76,17 +76,17 @@ impl Epoch {
         }
     }
 
-    /// Whether it has nothing to make durable.
+    /// Whether the epoch has nothing to make durable.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty() && self.ranges.is_empty() && self.cancelled.is_empty() && self.removed.is_empty() && self.named.is_empty()
     }
 
-    /// Records it holds.
+    /// The number of its records.
     pub fn records(&self) -> usize {
         self.points.len() + self.ranges.len() + self.births.len() + self.cancelled.len() + self.removed.len() + self.named.len()
     }
 
-    /// What the epoch says of an LBN, if anything.
+    /// What the epoch says an LBN means, if it says so.
     pub fn lookup(&self, lbn: Lbn) -> Option<MapEntry> {
         if let Some(&entry) = self.points.get(&lbn) {
             return Some(entry);
@@ -95,7 +95,7 @@ impl Epoch {
         (lbn < end).then_some(MapEntry::Unmapped)
     }
 
-    /// Unmaps `first..end` and returns the points that stood there.
+    /// Unmaps `first..end`, and returns the points that it removes.
     pub fn unmap(&mut self, first: Lbn, end: Lbn) -> Vec<(Lbn, MapEntry)> {
         let gone: Vec<Lbn> = self.points.range(first..end).map(|(&lbn, _)| lbn).collect();
         let points = gone.into_iter().filter_map(|lbn| self.points.remove_entry(&lbn)).collect();
@@ -103,7 +103,7 @@ impl Epoch {
         points
     }
 
-    /// Adds a range, merged with those that it touches; points stay.
+    /// Adds a range, merged with those that it touches. Points stay.
     pub fn add_range(&mut self, first: Lbn, end: Lbn) {
         let (mut first, mut end) = (first, end);
         while let Some((&f, &e)) = self.ranges.range(..=end).next_back() {

@@ -1,9 +1,9 @@
-//! The tables of the volume as clients' work so far has them: what the epochs in memory say, over the pages in memory, over the medium.
+//! The tables of the volume as clients see them: the epochs in memory, over the pages in memory, over the medium.
 //!
-//! 1. This is the only door to the pages: who wants one asks for it ([`Tables::ensure`]), and is called when it has come
+//! 1. This is the only door to the pages. A task asks for a page ([`Tables::ensure`]), and is called when the page is in memory
 //!    ([`Tables::wait`]).
-//! 2. What an LBN means is what the open epoch says, else the committing one, else the map.
-//! 3. Of what is committed, some may stand in no page on the medium yet ([`Committed`]): a page that is loaded is put right by it.
+//! 2. The open epoch says what an LBN means; if it does not, the committing epoch does; if neither does, the map does.
+//! 3. Pages on the medium may lack committed records ([`Committed`]). These are applied to each page that is read.
 
 pub(crate) mod effect;
 mod epoch;
@@ -38,62 +38,62 @@ pub(crate) struct Committed {
     pub records: Live,
     /// The last epoch that is committed.
     pub epoch: Number,
-    /// The last epoch that pages on the medium may hold.
+    /// The last confirmed epoch: pages on the medium may hold epochs up to this one.
     pub vouched: Number,
-    /// A page whose time has come waits until more may be written.
+    /// A page whose delay has passed waits until more epochs are confirmed.
     pub is_awaited: bool,
-    /// No record is left to be found that could say more.
+    /// No further record of a committed epoch can be found.
     pub is_end_known: bool,
 }
 
-/// Map, refs, fingerprints.
+/// The tables: map, refs and fingerprints.
 pub(crate) struct Tables {
     geometry: Arc<Geometry>,
     uuid: [u8; 16],
     pub pages: Pages,
-    /// Writes of pages under way.
+    /// The number of page writes in flight.
     page_writes: usize,
-    /// When pages whose delay has passed are looked for next.
+    /// The time of the next write-back of pages whose delay has passed.
     writeback_at: Time,
-    /// How long a page that nobody waits for is kept before it is written.
+    /// How long the write of a page may be delayed when no task waits for it.
     delay_ms: u64,
-    /// A clear *written* bit means that the page was never written. Not so after a crash, until a recount has come by every page.
+    /// A clear *written* bit proves that the page was never written. After a crash it does not, until a recount has read every page.
     pub bits_exact: bool,
-    /// The epoch that fills.
+    /// The epoch that is filling.
     pub open: Epoch,
-    /// The epoch that commits.
+    /// The epoch that is committing.
     pub committing: Option<Epoch>,
-    /// What epochs in memory add to the counts on the pages, where pages hold nothing that is not committed.
+    /// Changes to counts that are not committed, where pages hold only what is committed.
     pub pending_counts: PendingCounts,
-    /// Where pages hold all that is committed, and may leave memory unwritten.
+    /// The committed records that pages on the medium may lack, in the scheme that has such records.
     pub committed: Option<Committed>,
-    /// Records that were flushed are not there: only what is proved is served, and records count up to this epoch.
+    /// Records that were flushed are missing: only content that is proved is served, and records are valid up to this epoch.
     pub proved_only: Option<Number>,
-    /// Writes of parts of blocks.
+    /// Writes of parts of blocks that are under way.
     pub partial_writes: PartialWrites,
-    /// What a recount sees of the map.
+    /// The links from the map, as a recount has counted them.
     pub window: Window,
     pub removals: Removals,
 }
 
-/// Fingerprints that go, by way of their pages.
+/// Fingerprints that are being removed from their pages.
 #[derive(Default)]
 pub(crate) struct Removals {
-    /// Blocks whose entry is gone from the page in memory, by page: not yet sent.
+    /// Blocks whose entry was removed from the page in memory, by page. The page has not been written since.
     pub unsent: BTreeMap<PageId, Vec<Pbn>>,
-    /// Blocks whose removal was sent, or awaits a flush.
+    /// The number of blocks whose removal was sent, or waits for a flush.
     pub sent: u64,
 }
 
 impl Removals {
-    /// Blocks that are on their way to be free.
+    /// The number of blocks that become free when their removal is durable.
     pub fn under_way(&self) -> u64 {
         count(self.unsent.values().map(Vec::len).sum::<usize>()) + self.sent
     }
 }
 
 impl Committed {
-    /// These records, all up to this epoch; pages may hold what was committed up to `vouched`.
+    /// Makes it from the records up to `epoch`; pages may hold epochs up to `vouched`.
     pub fn new(records: Live, epoch: Number, vouched: Number) -> Self {
         Self { records, epoch, vouched, is_awaited: false, is_end_known: true }
     }
@@ -120,28 +120,28 @@ impl Tables {
         }
     }
 
-    /// Whether some of what is committed may stand in no page ([`Committed`]); then pages in memory hold nothing else.
+    /// Whether pages on the medium may lack committed records ([`Committed`]). Pages in memory then hold only what is committed.
     pub fn has_records(&self) -> bool {
         self.committed.is_some()
     }
 
-    /// What is committed and may stand in no page.
+    /// The committed records that pages on the medium may lack.
     ///
     /// # Panics
-    /// Where pages are written as they change: only the scheme that has such records asks for them.
+    /// In a scheme without such records, which does not ask for them.
     pub fn committed(&mut self) -> &mut Committed {
-        self.committed.as_mut().expect("only the log asks for records of its own")
+        self.committed.as_mut().expect("only the scheme that has such records asks for them")
     }
 
-    /// The epoch that commits.
+    /// The epoch that is committing.
     ///
     /// # Panics
-    /// When none does: a step of a commit asks.
+    /// When no commit is under way: only the steps of a commit ask.
     pub fn committing(&mut self) -> &mut Epoch {
-        self.committing.as_mut().expect("a step belongs to a commit")
+        self.committing.as_mut().expect("only the steps of a commit ask")
     }
 
-    /// Pages may hold what was committed up to this epoch: those that wait for that are looked for at once.
+    /// Confirms the epochs up to this one. Pages that wait for that are written at once.
     pub fn vouch_upto(&mut self, io: &Io, epoch: Number) {
         let committed = self.committed();
         committed.vouched = committed.vouched.max(epoch);
@@ -150,13 +150,13 @@ impl Tables {
         }
     }
 
-    /// What the epochs in memory say of an LBN, and which of them says it.
+    /// What the epochs in memory say an LBN means, and the epoch that says so.
     pub fn overlay(&self, lbn: Lbn) -> Option<(MapEntry, Number)> {
         let in_epoch = |epoch: &Epoch| epoch.lookup(lbn).map(|entry| (entry, epoch.number));
         in_epoch(&self.open).or_else(|| self.committing.as_ref().and_then(in_epoch))
     }
 
-    /// What an LBN means now. `Err`: a map page has to come first. `Ok(None)`: that page cannot be read.
+    /// What an LBN means now. `Err`: this map page has to be read first. `Ok(None)`: the map page is unreadable.
     pub fn lookup(&mut self, io: &mut Io, lbn: Lbn) -> Result<Option<MapEntry>, PageId> {
         if let Some((entry, _)) = self.overlay(lbn) {
             return Ok(Some(entry));
@@ -172,14 +172,14 @@ impl Tables {
         }
     }
 
-    /// The count of a block as clients' work so far has it. Its refs page is in memory.
+    /// The count of a block, with uncommitted changes. Its refs page is in memory.
     pub fn refs_now(&mut self, pbn: Pbn) -> u8 {
         let (id, at) = self.geometry.refs_of(pbn);
         let committed = self.pages.expect(id).content.refs(at);
         self.with_pending(pbn, committed)
     }
 
-    /// The same, where the committed count is known. What the medium says may be less than what is taken from it: then nothing is known.
+    /// The committed count with uncommitted changes. The count is unknown if that is less than 0, which a damaged medium makes possible.
     pub fn with_pending(&self, pbn: Pbn, committed: u8) -> u8 {
         if committed == REFS_UNKNOWN {
             return committed;
@@ -187,20 +187,20 @@ impl Tables {
         u8::try_from(i16::from(committed).saturating_add(self.pending_counts.get(pbn))).unwrap_or(REFS_UNKNOWN)
     }
 
-    /// The counts of blocks, from entry `at` of their refs page on. None where that is not in memory.
+    /// The counts of blocks, from entry `at` of their refs page on. Empty if the page is not in memory.
     pub fn counts(&mut self, refs: PageId, at: usize, first: Pbn, blocks: u64) -> Vec<(Pbn, u8)> {
         let Some(page) = self.pages.get(refs) else { return Vec::new() };
         let committed: Vec<u8> = (0..blocks).map(|i| page.content.refs(at + index(i))).collect();
         committed.into_iter().zip(first.0..).map(|(refs, pbn)| (Pbn(pbn), self.with_pending(Pbn(pbn), refs))).collect()
     }
 
-    /// Whether a block counts something, as far as its page in memory says.
+    /// Whether the refs page in memory has a known count other than 0 for a block.
     pub fn is_linked(&mut self, pbn: Pbn) -> bool {
         let (id, at) = self.geometry.refs_of(pbn);
         self.pages.get(id).is_some_and(|page| !matches!(page.content.refs(at), 0 | REFS_UNKNOWN))
     }
 
-    /// Whether an epoch in memory takes its fingerprint away.
+    /// Whether an epoch in memory removes the fingerprint of a block.
     pub fn is_losing_its_name(&self, pbn: Pbn) -> bool {
         let goes = |epoch: &Epoch| epoch.removed.contains(&pbn);
         goes(&self.open) || self.committing.as_ref().is_some_and(goes)

@@ -1,4 +1,4 @@
-//! Pages come into memory, each with what is committed and stands in no page on the medium.
+//! Reads pages into memory, and adds the committed records that the page on the medium lacks.
 //!
 //! 1. An all-zero sector means "empty" only while its page's bit is clear. The bit is set after a flush has covered the page's first write.
 
@@ -11,11 +11,11 @@ use crate::io::{Io, IoFor};
 use crate::schedule::Task;
 use crate::units::Epoch;
 
-/// How often a page that could not be read is tried again before it counts as unreadable.
+/// The number of retries before a page counts as unreadable.
 const READ_RETRIES: u8 = 2;
 
 impl Tables {
-    /// Makes sure of a page: it is in memory, or on its way.
+    /// Asks for a page: begins to read it if nothing is known of it.
     pub fn ensure(&mut self, io: &mut Io, id: PageId) -> Access<'_> {
         if !self.pages.holds(id) {
             self.begin_load(io, id);
@@ -23,7 +23,7 @@ impl Tables {
         self.pages.access(id)
     }
 
-    /// Calls a task when a page that is on its way has come, or has been found unreadable.
+    /// Calls a task when a page that is being read is in memory, or is found to be unreadable.
     pub fn wait(&mut self, io: &mut Io, id: PageId, task: Task) {
         match self.pages.slot_mut(id) {
             Some(Slot::Loading { waiters, .. }) => {
@@ -35,7 +35,7 @@ impl Tables {
         }
     }
 
-    /// Whether a page is known, without any I/O, never to have been written.
+    /// Whether it is known, without a read of the page, that the page was never written.
     pub fn is_blank(&mut self, io: &mut Io, id: PageId) -> bool {
         if !self.bits_exact || self.pages.holds(id) || self.pages.bit_pending.contains(&id) || self.is_touched(id) {
             return false;
@@ -64,7 +64,7 @@ impl Tables {
                     self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
                     return self.wait(io, bits, Task::Load(id));
                 }
-                // Not knowing, no zero sector is trusted.
+                // The bit is unknown, so a zero sector does not mean "empty".
                 Access::Unreadable => {}
                 Access::Ready(bits) => written = bits.page().content.bit(at) || self.pages.bit_pending.contains(&id),
             }
@@ -76,8 +76,8 @@ impl Tables {
         self.read_page(io, id);
     }
 
-    /// Whether a clear bit says for certain that a page was never written. Not where live records touch it: a checkpoint may have been cut
-    /// off between its first write and its bit.
+    /// Whether a clear bit proves that the page was never written. Live records that change the page take the proof away: power may have
+    /// failed between the page's first write by a checkpoint and its bit.
     fn knows_unwritten(&self, id: PageId) -> bool {
         self.bits_exact && !self.is_touched(id)
     }
@@ -90,7 +90,7 @@ impl Tables {
         io.read(IoFor::PageLoad(id), self.geometry.page_at(id), 1, false, id.region.into());
     }
 
-    /// The page with this page's *written* bit has come.
+    /// Goes on with reading a page after the page with its *written* bit was read.
     pub fn load_page(&mut self, io: &mut Io, id: PageId) {
         let (bits, at) = self.geometry.written_of(id);
         let bit = match self.ensure(io, bits) {
@@ -110,11 +110,12 @@ impl Tables {
         self.read_page(io, id);
     }
 
-    /// A page has come. Where it is newer than the last epoch that is committed, records that were flushed are not there: that epoch (L2).
+    /// Takes a page that was read. If the page is newer than the last committed epoch, records that were flushed are missing; returns that
+    /// epoch (L2).
     #[must_use]
     pub fn page_loaded(&mut self, io: &mut Io, id: PageId, buffer: &BufferMut, result: Result<(), IoFailure>) -> Option<Epoch> {
         let Some(Slot::Loading { waiters, written, failures }) = self.pages.slot_mut(id) else {
-            debug_assert!(false, "a page that nobody loads has come");
+            debug_assert!(false, "only a page that is being read arrives");
             return None;
         };
         if result.is_err() && *failures < READ_RETRIES {
@@ -142,19 +143,19 @@ impl Tables {
         }
         let mut unsaved = false;
         if let Some(Committed { records, epoch, .. }) = &self.committed {
-            // One whose bit a crash has lost has to be written once more, to get it.
+            // A page whose bit was lost in a crash has to be written again, which sets the bit.
             unsaved = records.apply(*epoch, id, &mut opened.content) || (!written && !opened.blank);
         }
-        // A crash came between its first write, or parts of it, and its bit. Where records touch it, a checkpoint is to come that writes it
-        // anyway.
+        // A crash came between the page's first write, or parts of that write, and its bit. If records change the page, a checkpoint will
+        // write it anyway.
         let is_late = !written && !opened.blank && !io.read_only && !self.is_touched(id);
         let bit = written && !self.pages.bit_pending.contains(&id);
-        // It may have been written, have left the memory and come back, with no flush since: a commit that relies on it has to know.
+        // The page may have been written, evicted and read again without a flush in between. A commit that relies on it has to know.
         let stamp = io.durability.refs;
         let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, unsaved, stamp, bit };
         self.pages.put(id, Slot::Ready(Box::new(page)));
         if is_late {
-            // Written once more, whole, it gets its bit like any other.
+            // Once it is written again as a whole, its bit is set like that of any other page.
             self.pages.touch(id, io.now);
         }
         overtaken

@@ -1,11 +1,11 @@
-//! The metadata pages in memory: refs, fingerprints, map and *written* bits, decoded, as many as the budget allows.
+//! The page cache: decoded pages of refs, fingerprints, map and *written* bits, as many as the budget allows.
 //!
-//! 1. What a refs or fingerprint page in memory says may be written at any time, by anyone: increments enter at once (R2 lets counts be too
-//!    high), decrements and fingerprints only after the commit that allows them (R3, R1).
-//! 2. A map page in memory holds what the medium holds, but for the moment of a commit's step 2; the links of epochs not yet committed
-//!    stand in the epoch (`epoch.rs`). In the log's mode all pages hold what is committed, written or not (`log/mod.rs`).
-//! 3. At most one write of a page is in flight (R6), from a sealed copy that nobody changes.
-//! 4. A page that is dirty or being written stays. Of the others the clock's hand takes those not used since its last round.
+//! 1. A refs or fingerprint page in memory may be written at any time. Increments enter it at once (R2 lets counts be too high); decrements
+//!    and fingerprints enter only after the commit that allows them (R3, R1).
+//! 2. A map page in memory equals the one on the medium, except during step 2 of a commit; the links of epochs that are not yet committed
+//!    are in the epoch (`epoch.rs`). In mode `log`, pages hold everything that is committed and nothing else.
+//! 3. At most one write of a page is in flight (R6). It writes a sealed copy, which never changes.
+//! 4. A page that is dirty or being written stays. The clock's hand evicts others that were not used since its last round.
 
 use crate::format::page::{PageContent, PageId, Region};
 use crate::map::Map;
@@ -21,41 +21,43 @@ const PAGE_COST_BYTES: u64 = 4096 + 160;
 /// A decoded page.
 pub(crate) struct Page {
     pub content: PageContent,
-    /// Bit i: sector i had failed its check when it was read.
+    /// Bit i is set if sector i failed its check when the page was read.
     pub damaged: u8,
-    /// Since when it differs from what was last sent to the medium.
+    /// Since when the page differs from what was last sent to the medium.
     pub dirty: Option<Time>,
     pub writing: bool,
-    /// In the log's mode: it holds records that were not sent to the medium with it.
+    /// In mode `log`: the page holds records that have not been sent to the medium with it.
     pub unsaved: bool,
-    /// The completion number of its last write in this run; 0 if there was none.
+    /// The completion number of the page's last write in this run; 0 if there was none.
     pub stamp: u64,
-    /// Its bit in *written* is set, on the medium or in memory.
+    /// The page's bit in *written* is set, on the medium or in memory.
     pub bit: bool,
 }
 
-/// What is known of a page here.
+/// The state of a page in the cache.
 pub(crate) enum Slot {
-    /// With whether it has been written before, and how often the device has failed to read it.
+    /// The page is being read.
     Loading {
         waiters: Vec<Task>,
+        /// The page has been written before, as far as is known.
         written: bool,
+        /// How often the device has failed to read the page.
         failures: u8,
     },
     Ready(Box<Page>),
-    /// The device could not read it.
+    /// The device could not read the page.
     Unreadable,
 }
 
-/// A page that was asked for, as far as it can be used now.
+/// Whether a page that was asked for can be used now.
 pub(crate) enum Access<'a> {
     Ready(Resident<'a>),
-    /// It is not there yet; [`super::Tables::wait`] calls a task when it has come.
+    /// The page is not in memory yet; [`super::Tables::wait`] calls a task when it is.
     Loading,
     Unreadable,
 }
 
-/// A page in memory. Taking it counts as a use of it, so that it stays longer.
+/// A page in memory. Only [`Resident::page`] counts as a use of the page, after which it stays longer.
 pub(crate) struct Resident<'a> {
     page: &'a mut Page,
     used: &'a mut bool,
@@ -75,7 +77,7 @@ struct Place {
 }
 
 impl Place {
-    /// Whether it may be given up: it is as the medium has it, or could not be read.
+    /// Whether the page may be evicted: it equals the one on the medium, or could not be read.
     fn is_idle(&self) -> bool {
         match &self.slot {
             Slot::Ready(page) => page.dirty.is_none() && !page.writing,
@@ -92,9 +94,9 @@ pub(crate) struct Pages {
     vacant: Vec<usize>,
     hand: usize,
     accountant: Arc<Accountant>,
-    /// Dirty refs, fingerprint and *written* pages: what waits to be written.
+    /// Dirty refs, fingerprint and *written* pages, which wait to be written.
     pub dirty: BTreeSet<PageId>,
-    /// Pages first written in this run whose bit is not set yet.
+    /// Pages that were first written in this run and whose bit is not set yet.
     pub bit_pending: BTreeSet<PageId>,
 }
 
@@ -119,7 +121,7 @@ impl Pages {
         self.slots[*self.places.get(&id)?].as_mut()
     }
 
-    /// The page as far as it can be used.
+    /// Whether the page can be used now.
     pub fn access(&mut self, id: PageId) -> Access<'_> {
         match self.place_mut(id) {
             Some(Place { used, slot: Slot::Ready(page), .. }) => Access::Ready(Resident { page, used }),
@@ -136,7 +138,7 @@ impl Pages {
         }
     }
 
-    /// What the page holds, if it is in memory. That is no use of it: it may leave as soon as before.
+    /// The content of the page, if it is in memory. This does not count as a use of the page.
     pub fn peek(&self, id: PageId) -> Option<&PageContent> {
         match &self.place(id)?.slot {
             Slot::Ready(page) => Some(&page.content),
@@ -145,20 +147,23 @@ impl Pages {
     }
 
     /// The page, which must be in memory.
+    ///
+    /// # Panics
+    /// When the caller has not had access to the page in this step.
     pub fn expect(&mut self, id: PageId) -> &mut Page {
-        self.get(id).expect("the page was made sure of in this step")
+        self.get(id).expect("the caller had access to this page in this step")
     }
 
     pub fn slot_mut(&mut self, id: PageId) -> Option<&mut Slot> {
         self.place_mut(id).map(|place| &mut place.slot)
     }
 
-    /// Whether anything is known of the page here: in memory, on its way, or unreadable.
+    /// Whether the page is in memory, being read, or known to be unreadable.
     pub fn holds(&self, id: PageId) -> bool {
         self.places.contains_key(&id)
     }
 
-    /// Puts something into a place of its own, or into the place it has.
+    /// Sets the state of a page, in the place that it has or in a new one.
     pub fn put(&mut self, id: PageId, slot: Slot) {
         let new = Some(Place { id, used: true, slot });
         if let Some(&place) = self.places.get(&id) {
@@ -176,7 +181,7 @@ impl Pages {
         self.places.insert(id, place);
     }
 
-    /// Marks a page as changed, to be written with or without delay. Map pages that a commit composes are written by it at once.
+    /// Marks a page as changed. It is written after the delay, or earlier. A commit writes the map pages that it composes at once.
     pub fn touch(&mut self, id: PageId, now: Time) {
         if let Some(page) = self.get(id).filter(|page| page.dirty.is_none()) {
             page.dirty = Some(now);
@@ -184,7 +189,7 @@ impl Pages {
         }
     }
 
-    /// Lets go of unused pages until the share is met. False if too many pages are dirty for that: someone must write.
+    /// Evicts unused pages until the cache is within its share. Returns false if too many pages are dirty: some must be written first.
     pub fn shrink(&mut self) -> bool {
         let mut looked = 0;
         while !self.accountant.within(Part::Pages) {
@@ -201,7 +206,7 @@ impl Pages {
         true
     }
 
-    /// Lets go of all that is as the medium has it, and of what could not be read.
+    /// Evicts all pages that equal those on the medium, and those that could not be read.
     pub fn evict_clean(&mut self) {
         for i in 0..self.slots.len() {
             if self.slots[i].as_ref().is_some_and(Place::is_idle) {
@@ -217,23 +222,23 @@ impl Pages {
         self.accountant.give(Part::Pages, PAGE_COST_BYTES);
     }
 
-    /// How many tasks may wait for pages at once, so that none loses its page before it runs.
+    /// The number of tasks that may wait for pages at once without losing their pages before they run.
     pub fn waiting_max(&self) -> usize {
         index(self.accountant.limit(Part::Pages) / PAGE_COST_BYTES / 8).max(4)
     }
 
-    /// How many pages work in the background may ask for ahead of its need, so that it does not take the place of what clients wait for.
+    /// The number of pages that a background job may read ahead without evicting pages that clients wait for.
     pub fn ahead_max(&self) -> u64 {
         self.accountant.limit(Part::Pages) / PAGE_COST_BYTES / 16
     }
 
-    /// Pages, but for those of *written*, that differ from what is on the medium for certain.
+    /// Pages, other than those of *written*, that may differ from the medium.
     pub fn unwritten(&self) -> impl Iterator<Item = PageId> + '_ {
         let is_so = |place: &&Place| matches!(&place.slot, Slot::Ready(page) if page.dirty.is_some() || page.writing);
         self.slots.iter().flatten().filter(is_so).map(|place| place.id).filter(|id| id.region != Region::Written)
     }
 
-    /// Half of what fits may be dirty; beyond it, pages are written early.
+    /// Whether more than half of the share is dirty, so that pages are written early.
     pub fn too_dirty(&self) -> bool {
         count(self.dirty.len()) * PAGE_COST_BYTES > self.accountant.limit(Part::Pages) / 2
     }

@@ -1,35 +1,35 @@
-//! What epochs in memory add to the counts on the pages, by block.
+//! Changes that epochs in memory make to the counts of blocks, and that no page holds yet.
 //!
-//! It is kept for a few neighbouring blocks at a time: whoever changes the count of one block changes those beside it next.
+//! They are kept in groups of neighbouring blocks: the count that changes next is most often that of the next block.
 
 use crate::map::Map;
 use crate::units::{Pbn, index};
 
-/// Blocks whose additions stand together.
+/// Blocks in a group.
 const GROUP_BLOCKS: u64 = 16;
 
 type Group = [i16; 16];
 
-/// By block, what is to be added to its count on its page.
+/// For each block, the change of its count.
 #[derive(Default)]
 pub(crate) struct PendingCounts {
-    /// Groups with a block to whose count something is to be added.
+    /// Groups in which at least one change is not 0.
     groups: Map<u64, Group>,
 }
 
-/// The group of a block, and its place there.
+/// The number of a block's group, and the block's place in it.
 fn group_of(pbn: Pbn) -> (u64, usize) {
     (pbn.get() / GROUP_BLOCKS, index(pbn.get() % GROUP_BLOCKS))
 }
 
 impl PendingCounts {
-    /// What is to be added to the count of a block.
+    /// The change of a block's count.
     pub fn get(&self, pbn: Pbn) -> i16 {
         let (group, at) = group_of(pbn);
         self.groups.get(&group).map_or(0, |counts| counts[at])
     }
 
-    /// Adds `by` to that of each of so many blocks.
+    /// Adds `by` to the change of each of `blocks` blocks.
     pub fn add(&mut self, first: Pbn, blocks: u64, by: i16) {
         let (mut from, end) = (first, first + blocks);
         while from < end {
@@ -45,7 +45,7 @@ impl PendingCounts {
         }
     }
 
-    /// What is to be added to the count of a block; nothing is from now on.
+    /// Removes the change of a block's count, and returns it.
     pub fn take(&mut self, pbn: Pbn) -> i16 {
         let by = self.get(pbn);
         self.add(pbn, 1, -by);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     proptest! {
         #[test]
@@ -74,7 +74,7 @@ mod tests {
             for pbn in 0..130 {
                 prop_assert_eq!(pending.get(Pbn(pbn)), model.get(&pbn).copied().unwrap_or(0));
             }
-            let groups: std::collections::BTreeSet<u64> = model.iter().filter(|(_, by)| **by != 0).map(|(pbn, _)| pbn / GROUP_BLOCKS).collect();
+            let groups: BTreeSet<u64> = model.iter().filter(|(_, by)| **by != 0).map(|(pbn, _)| pbn / GROUP_BLOCKS).collect();
             prop_assert_eq!(pending.groups.len(), groups.len(), "nothing is kept of what adds nothing");
         }
     }

@@ -1,18 +1,18 @@
-//! What is durable and waits to enter its page.
+//! Decrements and fingerprints of durable epochs, which wait to enter their pages.
 
 use crate::fingerprint::Fingerprint;
 use crate::units::Pbn;
 use std::collections::BTreeMap;
 
-/// What waits to enter its page: as it came, and by block what had to wait for its page.
+/// The changes that wait: new ones as they came; those whose page has to be read first, by block.
 #[derive(Default)]
 pub(crate) struct Settle {
     pub new_unlinked: Vec<Pbn>,
     pub unlinked: BTreeMap<Pbn, u32>,
     pub new_births: Vec<(Pbn, u64)>,
-    /// With the epoch of the birth: a block may have died in it, and been born again in a later one that is not durable yet.
+    /// New blocks, each with its epoch: a block may have been freed in that epoch and taken again in a later one that is not durable yet.
     pub births: BTreeMap<Pbn, u64>,
-    /// Fingerprints of blocks that lacked them.
+    /// Fingerprints of blocks that lacked one.
     pub named: BTreeMap<Pbn, Fingerprint>,
 }
 
@@ -21,13 +21,13 @@ impl Settle {
         self.new_unlinked.extend(blocks);
     }
 
-    /// Blocks that have lost a link and wait for their page, each as often.
+    /// Blocks that have lost links and wait for their page, each once a link.
     pub fn unlinked(&self) -> impl Iterator<Item = Pbn> + '_ {
         let waiting = self.unlinked.iter().flat_map(|(&pbn, &times)| std::iter::repeat_n(pbn, times as usize));
         self.new_unlinked.iter().copied().chain(waiting)
     }
 
-    /// A block whose count somebody wants to know.
+    /// Asks for the count of a block without changing it.
     pub fn look_at(&mut self, pbn: Pbn) {
         self.unlinked.entry(pbn).or_insert(0);
     }
@@ -40,7 +40,7 @@ impl Settle {
         self.named.extend(named);
     }
 
-    /// Whether a block's fingerprint waits to enter its page again.
+    /// Whether a fingerprint of this block waits to enter its page.
     pub fn names(&self, pbn: Pbn) -> bool {
         self.named.contains_key(&pbn)
     }

@@ -1,18 +1,18 @@
-//! The links that the map holds to the blocks of one window, counted page for page while commits go on: a change to a page that was counted
-//! already changes the counts with it, so they are always those of the counted pages as they are now.
+//! A recount counts the links that the map has to the blocks of one window. It takes one map page at a time, while commits go on. When a
+//! page that was counted changes, its links change here too, so that they are always those of the counted pages as they are now.
 
 use crate::format::geometry::Geometry;
 use crate::format::page::{PageContent, Region};
 use crate::units::{Lbn, Pbn, index};
 
-/// The blocks of a window, and their links.
+/// The blocks of one window, and their links.
 #[derive(Default)]
 pub(crate) struct Window {
     first: Pbn,
     end: Pbn,
-    /// Links of each block, by the map pages counted so far; 255 stands for more than a count can hold.
+    /// Links of each block from the map pages counted so far.
     links: Vec<u16>,
-    /// Map pages that were counted: those before this one.
+    /// The number of map pages counted so far.
     pages: u64,
 }
 
@@ -24,17 +24,17 @@ impl Window {
         self.links.resize(index(end - first), 0);
     }
 
-    /// Nothing is counted.
+    /// Ends the count.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The block behind the last.
+    /// The block after the last one.
     pub fn end(&self) -> Pbn {
         self.end
     }
 
-    /// The next map page is counted: what it holds, if it was ever written.
+    /// Counts the links on the next map page; `None` if it was never written.
     pub fn count_page(&mut self, geometry: &Geometry, content: Option<&PageContent>) {
         let entries = content.map_or(0, |_| index(Region::Map.entries_per_page()));
         for i in 0..entries {
@@ -49,7 +49,7 @@ impl Window {
         self.pages > 0
     }
 
-    /// A map entry changed in memory.
+    /// Takes note that a map entry has changed in memory.
     pub fn relinked(&mut self, lbn: Lbn, old: Option<Pbn>, new: Option<Pbn>) {
         if lbn.0 / Region::Map.entries_per_page() < self.pages {
             old.and_then(|pbn| self.links_of(pbn)).into_iter().for_each(|links| *links -= 1);
@@ -60,7 +60,7 @@ impl Window {
     /// The links of a block of the window.
     ///
     /// # Panics
-    /// When it is of none.
+    /// When the block is not in the window.
     pub fn links(&self, pbn: Pbn) -> u16 {
         self.links[index(pbn - self.first)]
     }

@@ -1,7 +1,7 @@
-//! Pages go to the device; their *written* bits.
+//! Writes pages to the device, and sets their *written* bits.
 //!
-//! 1. Refs, fingerprint and *written* pages may be written at any time (`pages.rs`), so delay and merging are free to choose.
-//! 2. Where records may stand in no page, a page is written only while all that it holds is vouched for (`Committed::vouched`).
+//! 1. Refs, fingerprint and *written* pages may be written at any time (`pages.rs`), so they may be delayed and merged at will.
+//! 2. Where pages may lack records, a page is written only if everything in it is confirmed (`Committed::vouched`).
 
 use super::Tables;
 use super::pages::Access;
@@ -11,19 +11,19 @@ use crate::io::{Io, IoFor};
 use crate::schedule::Task;
 use crate::units::{Pbn, Time, count};
 
-/// The most page writes in flight that nobody waits for.
+/// The most early page writes in flight at once.
 const EARLY_WRITES: usize = 64;
 
 impl Tables {
-    /// Whether all that a page holds is vouched for (invariant 2).
+    /// Whether everything in a page is confirmed (invariant 2).
     pub fn may_be_written(&self, id: PageId) -> bool {
         let Some(committed) = self.committed.as_ref().filter(|_| id.region != Region::Written) else { return true };
         committed.records.newest_on(id, committed.epoch).is_none_or(|newest| newest <= committed.vouched)
     }
 
-    /// Sends a page as it is in memory.
+    /// Writes a page as it is in memory.
     pub fn write_page(&mut self, io: &mut Io, id: PageId) {
-        debug_assert!(self.may_be_written(id), "what a page holds is vouched for");
+        debug_assert!(self.may_be_written(id), "everything in the page is confirmed");
         let mut sealed = io.buffer(1);
         let tag = self.committed.as_ref().filter(|_| id.region != Region::Written).map(|committed| committed.vouched);
         let page = self.pages.expect(id);
@@ -48,14 +48,14 @@ impl Tables {
         io.write(IoFor::PageWrite { id, removed }, at, vec![sealed.freeze().slice(0, 1)], id.region.into());
     }
 
-    /// A page's write has ended. Whether it went well.
+    /// Takes the result of a page's write. Returns whether the write succeeded.
     pub fn page_written(&mut self, io: &mut Io, id: PageId, removed: Vec<Pbn>, stamp: u64, result: Result<(), IoFailure>) -> bool {
         self.page_writes -= 1;
         // A page that is being written stays in memory.
         let Some(page) = self.pages.get(id) else { return false };
         page.writing = false;
         if result.is_err() {
-            // What it holds is nowhere else: it stays.
+            // Its content is nowhere else, so the page stays in memory.
             self.pages.touch(id, io.now);
             return false;
         }
@@ -77,7 +77,7 @@ impl Tables {
         true
     }
 
-    /// Sets the bits of pages whose first write is durable.
+    /// Sets the *written* bits of pages whose first write is durable.
     pub fn set_written_bits(&mut self, io: &mut Io) {
         while let Some(&id) = io.durability.bits_ready.front() {
             let (bits, at) = self.geometry.written_of(id);
@@ -124,23 +124,23 @@ impl Tables {
         self.writeback_at = next;
     }
 
-    /// Pages are looked for at once.
+    /// Makes the next call of [`Self::write_back`] look for pages at once.
     pub fn write_back_now(&mut self, io: &Io) {
         self.writeback_at = io.now;
     }
 
-    /// When pages whose delay has passed are looked for, if any may be.
+    /// The time of the next write-back, if any page is dirty.
     pub fn write_back_at(&self) -> Option<Time> {
         (!self.pages.dirty.is_empty()).then_some(self.writeback_at)
     }
 
-    /// Writes pages before their time, because too many are dirty. Whether something has to be vouched for first.
+    /// Writes pages before their delay has passed, because too many are dirty. Returns whether epochs have to be confirmed first.
     #[must_use]
     pub fn write_back_early(&mut self, io: &mut Io) -> bool {
         self.write_dirty(io, EARLY_WRITES.saturating_sub(self.page_writes))
     }
 
-    /// Writes all dirty pages that may be. Whether something has to be vouched for first.
+    /// Writes all dirty pages that may be written. Returns whether epochs have to be confirmed first.
     #[must_use]
     pub fn write_all_dirty(&mut self, io: &mut Io) -> bool {
         self.write_dirty(io, usize::MAX)
@@ -163,7 +163,7 @@ impl Tables {
         waits && sent == 0
     }
 
-    /// Whether writes of pages are under way.
+    /// Whether any page is being written.
     pub fn are_pages_under_way(&self) -> bool {
         self.page_writes > 0
     }
