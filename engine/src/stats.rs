@@ -3,7 +3,7 @@
 use crate::format::Lifetime;
 pub use crate::interface::{Progress, Unpacked};
 pub use crate::ledger::{Count, EpochCounts, Ledger, LogEpochs, RIDES_BYTES_MAX, Units};
-pub use crate::space::Gone;
+pub use crate::space::RemovedLinks;
 
 /// The blocks that the log uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Stats {
     /// Links from the map: each LBN with content counts once, except zeros. None if a count is not known.
     pub map_links: Option<u64>,
     /// The part of these counts that is unlinked already, and that a later commit frees.
-    pub gone: Gone,
+    pub gone: RemovedLinks,
     /// Everything since the volume was created.
     pub lifetime: Lifetime,
     /// Whether the volume may hold slots. If so, `carriers` counts the blocks that have some: carriers and packs. It is none unless all

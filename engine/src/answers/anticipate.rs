@@ -25,7 +25,7 @@ const fn average(before: u32, newest: u32, parts: u32) -> u32 {
 
 /// The average number of writes that come within the period after a client begins to wait for an epoch.
 #[derive(Debug, Default)]
-struct Followers {
+struct PeriodEstimate {
     within_ns: u64,
     /// The number of such writes so far in this epoch.
     seen: u32,
@@ -34,7 +34,7 @@ struct Followers {
 
 /// The estimate whether a write comes within a share of a commit's duration.
 #[derive(Debug, Default)]
-struct Likely {
+struct ShareEstimate {
     within_ns: u64,
     is_seen: bool,
     /// Moving averages by context.
@@ -46,8 +46,8 @@ struct Likely {
 pub(crate) struct Anticipation {
     /// The time at which a client last began to wait for an epoch.
     since: Option<Time>,
-    in_period: Followers,
-    in_share: [Likely; SHARES.len()],
+    in_period: PeriodEstimate,
+    in_share: [ShareEstimate; SHARES.len()],
     /// The context of the open epoch: the newest outcome is the lowest bit, a pause the highest.
     context: usize,
     /// The times at which an epoch was last sealed, and last became durable.
@@ -81,7 +81,7 @@ impl Anticipation {
         for (share, likely) in SHARES.into_iter().zip(&mut self.in_share) {
             likely.within_ns = period_ns.min(self.commit_ns / share);
         }
-        let is_likely = |(share, likely): &(u64, &Likely)| u64::from(likely.averages[self.context]) * share > u64::from(ONE);
+        let is_likely = |(share, likely): &(u64, &ShareEstimate)| u64::from(likely.averages[self.context]) * share > u64::from(ONE);
         let wait_ns = if self.in_period.average > ONE {
             period_ns
         } else {

@@ -33,8 +33,8 @@ use std::collections::VecDeque;
 pub(crate) struct Journal {
     /// The number of operations that were applied, which orders them.
     pub(super) order: u64,
-    pub(super) open: Standing,
-    committing: Standing,
+    pub(super) open: EpochPromises,
+    committing: EpochPromises,
     /// Promises of the last server that are still to be applied.
     pub recalled: VecDeque<Promised>,
     /// Traces of which the store has to show one before any of these promises counts.
@@ -46,7 +46,7 @@ pub(crate) struct Journal {
     /// The number of promises that could not be kept.
     pub broken: u64,
     /// Held content that is on its way to a block, by block: the LBNs that are mapped to it, and the slots in which it will be.
-    on_the_way: Map<Pbn, Vec<Lies>>,
+    on_the_way: Map<Pbn, Vec<SlotContent>>,
     /// The end of the log, if one was read.
     pub log_end: Option<u64>,
     /// The trace that the last durable epoch left on the medium.
@@ -57,7 +57,7 @@ pub(crate) struct Journal {
 
 /// The promises of one epoch.
 #[derive(Default)]
-pub(super) struct Standing {
+pub(super) struct EpochPromises {
     /// The order of the latest promise, or of the latest discard, for each LBN.
     pub(super) orders: Map<Lbn, u64>,
     /// The number of promises in the journal.
@@ -71,7 +71,7 @@ pub(super) struct Standing {
 }
 
 /// The slot of a block that holds the content of an LBN.
-pub(crate) struct Lies {
+pub(crate) struct SlotContent {
     pub lbn: Lbn,
     pub slot: u8,
     pub fingerprint: Fingerprint,
@@ -79,13 +79,13 @@ pub(crate) struct Lies {
 
 /// The content of a block, with its fingerprint.
 #[derive(Clone, Copy)]
-pub(crate) struct Named<'a> {
+pub(crate) struct FingerprintedBlock<'a> {
     pub slice: &'a Slice,
     pub fingerprint: Fingerprint,
 }
 
 /// A promise of a request that is not acknowledged yet.
-pub(crate) struct Unspoken {
+pub(crate) struct PendingPromise {
     pub order: u64,
     pub promise: Promise,
 }
@@ -102,7 +102,7 @@ impl Journal {
     }
 
     /// The promises of an epoch in memory.
-    pub(super) fn of(&mut self, epoch: Epoch, open: Epoch) -> &mut Standing {
+    pub(super) fn of(&mut self, epoch: Epoch, open: Epoch) -> &mut EpochPromises {
         if epoch == open { &mut self.open } else { &mut self.committing }
     }
 
@@ -112,7 +112,7 @@ impl Journal {
     }
 }
 
-impl Standing {
+impl EpochPromises {
     /// Frees the room of the content of an LBN, for which there is a later promise.
     fn give_back(&mut self, lbn: Lbn) {
         self.contents -= u64::from(self.by_content.remove(&lbn).is_some());
@@ -122,53 +122,53 @@ impl Standing {
 impl Journal {
     /// Whether this is a slot of a carrier or pack that no durable epoch names yet.
     pub(super) fn is_in_doubt(store: &Store, pbn: Pbn, slot: u8) -> bool {
-        slot > 0 && store.space.fresh.get(pbn).is_some_and(|fresh| fresh.epoch > store.medium.superblock.last_epoch.0)
+        slot > 0 && store.space.pending.get(pbn).is_some_and(|block| block.epoch > store.medium.superblock.last_epoch.0)
     }
 
     /// Notes that held content is on its way to these slots of a block.
-    pub fn content_goes_to(&mut self, store: &Store, pbn: Pbn, lies: Vec<Lies>) {
+    pub fn content_goes_to(&mut self, store: &Store, pbn: Pbn, slots: Vec<SlotContent>) {
         if store.settings.keeps_promises {
-            self.on_the_way.insert(pbn, lies);
+            self.on_the_way.insert(pbn, slots);
         }
     }
 
     /// The content of a block is on the device, if `is_good`. Promises that have the content in the journal are made again by the block.
     pub fn content_lies_there(&mut self, store: &mut Store, pbn: Pbn, is_good: bool) {
-        let Some(lies) = self.on_the_way.remove(&pbn).filter(|_| is_good) else { return };
+        let Some(slots) = self.on_the_way.remove(&pbn).filter(|_| is_good) else { return };
         let (epoch, open) = (store.tables.open.number, &self.open);
-        let by_name = |Lies { lbn, slot, fingerprint: proof }: Lies| {
+        let by_block = |SlotContent { lbn, slot, fingerprint: proof }: SlotContent| {
             let means_it = store.tables.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot });
             let order = open.orders.get(&lbn).filter(|_| means_it && open.by_content.contains_key(&lbn))?;
-            Some(Unspoken { order: *order, promise: Promise { epoch, what: Promised::Link { lbn, pbn, slot, proof } } })
+            Some(PendingPromise { order: *order, promise: Promise { epoch, what: Promised::Link { lbn, pbn, slot, proof } } })
         };
-        let by_name = lies.into_iter().filter_map(by_name).collect();
-        self.remember(store, by_name);
+        let promises = slots.into_iter().filter_map(by_block).collect();
+        self.remember(store, promises);
     }
 
     /// Whether the journal has little room for further contents, and content on its way to the device will free some.
-    pub fn ring_waits_for_content(&self, store: &Store) -> bool {
-        self.ring_fills(store) && !self.on_the_way.is_empty()
+    pub fn waits_for_content(&self, store: &Store) -> bool {
+        self.is_filling(store) && !self.on_the_way.is_empty()
     }
 
     /// Whether the journal has little room for further contents, and no content is on its way. Each LBN has a content of its own in the
     /// journal, so a few blocks with many LBNs fill it.
-    pub fn ring_wants_packs(&self, store: &Store) -> bool {
-        self.ring_fills(store) && self.on_the_way.is_empty()
+    pub fn wants_packs(&self, store: &Store) -> bool {
+        self.is_filling(store) && self.on_the_way.is_empty()
     }
 
-    fn ring_fills(&self, store: &Store) -> bool {
+    fn is_filling(&self, store: &Store) -> bool {
         store.settings.keeps_promises && self.open.contents * 4 > self.contents_max(store) * 3
     }
 
     /// Whether there is a journal, whose traces identify the store. A server that makes no promises takes over the journal of the last one
     /// until it closes.
-    pub fn has_ring(&self, store: &Store) -> bool {
+    pub fn has_journal(&self, store: &Store) -> bool {
         store.settings.keeps_promises || self.trace.is_some()
     }
 
     /// Forgets the promises of an epoch that is durable. `trace`: the trace that the epoch left on the medium, if any.
     pub fn promises_are_kept(&mut self, store: &mut Store, epoch: Epoch, trace: Option<Trace>) {
-        self.committing = Standing::default();
+        self.committing = EpochPromises::default();
         self.trace = trace.or(self.trace);
         // Free blocks were kept for these promises.
         store.space.changes += 1;
@@ -196,7 +196,7 @@ impl Journal {
         if store.io.stage == Stage::Recalling {
             return 0;
         }
-        let blocks = |standing: &Standing| standing.contents + standing.in_doubt;
+        let blocks = |of_epoch: &EpochPromises| of_epoch.contents + of_epoch.in_doubt;
         let of_open = if store.tables.open.is_empty() { 0 } else { blocks(&self.open) };
         of_open + if store.tables.committing.is_some() { blocks(&self.committing) } else { 0 }
     }
@@ -220,7 +220,7 @@ impl Journal {
         }
         let (order, epoch) = (self.order, store.tables.open.number);
         let put_off = store.tables.open.ranges.iter().map(|(&first, &end)| Promised::Unmap { first, end });
-        let promises = put_off.map(|what| Unspoken { order, promise: Promise { epoch, what } }).collect();
+        let promises = put_off.map(|what| PendingPromise { order, promise: Promise { epoch, what } }).collect();
         self.remember(store, promises);
     }
 
@@ -232,24 +232,24 @@ impl Journal {
     }
 
     /// Puts the promises of a request into the journal, before the request is acknowledged.
-    pub fn remember(&mut self, store: &mut Store, unspoken: Vec<Unspoken>) {
-        let mut promises = Vec::with_capacity(unspoken.len());
-        for Unspoken { order, promise } in unspoken {
+    pub fn remember(&mut self, store: &mut Store, pending: Vec<PendingPromise>) {
+        let mut promises = Vec::with_capacity(pending.len());
+        for PendingPromise { order, promise } in pending {
             if promise.epoch <= store.medium.superblock.last_epoch {
                 continue;
             }
             if let Promised::Link { lbn, .. } | Promised::Content { lbn, .. } | Promised::Zero { lbn } = promise.what {
-                let later = |standing: &Standing| standing.orders.get(&lbn).is_some_and(|&o| o > order);
+                let later = |of_epoch: &EpochPromises| of_epoch.orders.get(&lbn).is_some_and(|&o| o > order);
                 let is_overtaken = later(&self.open) || later(&self.committing);
                 let in_doubt = matches!(promise.what, Promised::Link { pbn, slot, .. } if Self::is_in_doubt(store, pbn, slot));
                 let is_content = matches!(promise.what, Promised::Content { .. });
-                let standing = self.of(promise.epoch, store.tables.open.number);
+                let of_epoch = self.of(promise.epoch, store.tables.open.number);
                 if is_overtaken {
-                    standing.contents -= u64::from(is_content);
+                    of_epoch.contents -= u64::from(is_content);
                     continue;
                 }
-                standing.orders.insert(lbn, order);
-                standing.in_doubt += u64::from(in_doubt);
+                of_epoch.orders.insert(lbn, order);
+                of_epoch.in_doubt += u64::from(in_doubt);
                 self.open.give_back(lbn);
                 self.committing.give_back(lbn);
                 if is_content {

@@ -9,8 +9,8 @@ mod promise;
 mod proofs;
 
 pub(crate) use anticipate::Anticipation;
-pub(crate) use journal::{Journal, Lies, Named, Unspoken};
-pub(crate) use proofs::{InTables, Proofs};
+pub(crate) use journal::{FingerprintedBlock, Journal, PendingPromise, SlotContent};
+pub(crate) use proofs::{BlockInTables, Proofs};
 
 use crate::interface::{Failure, Reply, Request, RequestId};
 use crate::map::Map;
@@ -21,7 +21,7 @@ use crate::tables::Wanted;
 use crate::units::Pbn;
 
 /// The identifier of the writes that are replayed.
-pub(crate) const RECALLED: RequestId = RequestId(u64::MAX);
+pub(crate) const REPLAYED: RequestId = RequestId(u64::MAX);
 
 /// A request that waits for its parts.
 pub(crate) struct Pending {
@@ -30,13 +30,13 @@ pub(crate) struct Pending {
     /// The reason why it is answered only after a commit (R5), if it is.
     pub durable: Option<Wanted>,
     /// The promises that enter the journal when it is acknowledged.
-    pub unspoken: Vec<Unspoken>,
+    pub promises: Vec<PendingPromise>,
 }
 
 impl Pending {
     /// A request with one part so far.
     fn new(durable: Option<Wanted>) -> Self {
-        Self { left: 1, failure: None, durable, unspoken: Vec::new() }
+        Self { left: 1, failure: None, durable, promises: Vec::new() }
     }
 }
 
@@ -65,22 +65,22 @@ impl Answers {
     }
 
     /// Begins the replay of a promise, with one part.
-    pub fn begin_recalled(&mut self) {
-        self.pending.insert(RECALLED, Pending::new(None));
+    pub fn begin_replay(&mut self) {
+        self.pending.insert(REPLAYED, Pending::new(None));
     }
 
     /// Whether the replay of a promise is under way.
-    pub fn is_recalling(&self) -> bool {
-        self.pending.contains_key(&RECALLED)
+    pub fn is_replaying(&self) -> bool {
+        self.pending.contains_key(&REPLAYED)
     }
 
     /// Ends the replay of a promise.
-    pub fn end_recalled(&mut self) {
-        self.pending.remove(&RECALLED);
+    pub fn end_replay(&mut self) {
+        self.pending.remove(&REPLAYED);
     }
 
     /// Takes the outcome of a replay that has ended since the last call.
-    pub fn take_recalled(&mut self) -> Option<bool> {
+    pub fn take_replayed(&mut self) -> Option<bool> {
         self.recalled.take()
     }
 
@@ -106,7 +106,7 @@ impl Answers {
             return;
         }
         let Some(pending) = self.pending.remove(&request) else { return };
-        if request == RECALLED {
+        if request == REPLAYED {
             self.recalled = Some(pending.failure.is_none());
             return store.io.schedule.push(Task::Recall);
         }
@@ -114,7 +114,7 @@ impl Answers {
             (Some(failure), _) => store.refuse(request, failure),
             (None, Some(why)) => self.wait_for_commit(store, request, why),
             (None, None) => {
-                self.journal.remember(store, pending.unspoken);
+                self.journal.remember(store, pending.promises);
                 store.io.reply(request, Reply::Done);
             }
         }

@@ -1,7 +1,7 @@
 //! The promises that requests make when they are acknowledged.
 
 use super::Answers;
-use super::journal::{Journal, Named, Unspoken};
+use super::journal::{FingerprintedBlock, Journal, PendingPromise};
 use crate::interface::{Promise, Promised, RequestId};
 use crate::io::Stage;
 use crate::store::Store;
@@ -17,7 +17,7 @@ impl Answers {
         epoch: Epoch,
         lbn: Lbn,
         (pbn, slot): (Pbn, u8),
-        content: Named<'_>,
+        content: FingerprintedBlock<'_>,
     ) {
         if !store.settings.keeps_promises || store.io.stage == Stage::Recalling {
             return;
@@ -36,18 +36,18 @@ impl Answers {
             return;
         }
         if !has_no_name {
-            if store.space.fresh.get(pbn).is_some_and(|fresh| fresh.held.is_some()) {
+            if store.space.pending.get(pbn).is_some_and(|block| block.held.is_some()) {
                 pending.left += 1;
                 self.content_waiters.entry(pbn).or_default().push(request);
             }
             return self.promise(store, request, epoch, Promised::Link { lbn, pbn, slot, proof: content.fingerprint });
         }
-        let standing = self.journal.of(epoch, store.tables.open.number);
-        if standing.contents >= contents_max {
+        let of_epoch = self.journal.of(epoch, store.tables.open.number);
+        if of_epoch.contents >= contents_max {
             self.pending(request).durable = Some(Wanted::Space);
             return;
         }
-        standing.contents += 1;
+        of_epoch.contents += 1;
         self.promise(store, request, epoch, Promised::Content { lbn, content: content.slice.clone() });
     }
 
@@ -66,10 +66,10 @@ impl Answers {
             overtaken.into_iter().for_each(|lbn| {
                 self.journal.open.orders.insert(lbn, order);
             });
-            return self.journal.remember(store, vec![Unspoken { order, promise: Promise { epoch, what } }]);
+            return self.journal.remember(store, vec![PendingPromise { order, promise: Promise { epoch, what } }]);
         }
         if let Some(pending) = self.pending.get_mut(&request).filter(|p| p.durable.is_none()) {
-            pending.unspoken.push(Unspoken { order, promise: Promise { epoch, what } });
+            pending.promises.push(PendingPromise { order, promise: Promise { epoch, what } });
         }
     }
 }

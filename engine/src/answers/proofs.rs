@@ -23,7 +23,7 @@ pub(crate) struct Proofs {
     pub runs: VecDeque<(Pbn, u64)>,
     pub blocks_under_way: u64,
     /// The entries of the tables for the blocks of each read under way, by its first block.
-    pub known: Map<Pbn, Vec<InTables>>,
+    pub known: Map<Pbn, Vec<BlockInTables>>,
     /// The number of failed reads, by block.
     pub failures: Map<Pbn, u8>,
     /// Packs with wanted content that no table named, with their authenticators. Their epoch did not become durable.
@@ -36,7 +36,7 @@ pub(crate) struct Proofs {
 }
 
 /// The entries of the tables for a block: its fingerprint entry, and whether it is linked for certain.
-pub(crate) struct InTables {
+pub(crate) struct BlockInTables {
     pub entry: FingerprintEntry,
     pub is_linked: bool,
 }
@@ -102,7 +102,7 @@ impl Proofs {
     }
 }
 
-impl InTables {
+impl BlockInTables {
     /// Whether the tables show that this content of a block is durable: a fingerprint enters them after its content is durable (R1), and a
     /// link of the log with its content.
     pub fn is_durable(&self, store: &Store, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {

@@ -99,7 +99,7 @@ impl IndexRebuild {
                 return self.end(store, is_recounting);
             }
             let id = self.page(self.done);
-            if store.has_no_names(id) {
+            if store.has_no_fingerprints(id) {
                 self.saw_page(store);
                 continue;
             }
@@ -141,7 +141,7 @@ impl IndexRebuild {
 
     /// Ends the pass: all entries that there is room for are in.
     fn end(&mut self, store: &mut Store, is_recounting: bool) {
-        if store.names_are_on_their_way() {
+        if store.fingerprints_are_on_their_way() {
             // These entries are found once a commit has settled them.
             self.pending_reads.pause = None;
             return;

@@ -95,7 +95,7 @@ impl IndexRebuild {
         for i in 0..buffer.blocks() {
             let pbn = first + count(i);
             if let (Ok(()), Some(&Digest::Of(fingerprint))) = (result, digests.get(i)) {
-                let is_named = store.authentic(pbn, buffer.block(i)).is_none() && store.name_again(pbn, fingerprint);
+                let is_named = store.authentic(pbn, buffer.block(i)).is_none() && store.restore_fingerprint(pbn, fingerprint);
                 self.named += u64::from(is_named);
             }
             store.space.unpin(pbn);

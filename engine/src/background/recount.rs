@@ -187,7 +187,7 @@ impl Recount {
                 continue;
             }
             let named = u16::from(!tables.pages.expect(names).content.fingerprint(i).is_none());
-            let waits = u16::from(!is_apart && space.fresh.get(pbn).is_some_and(|f| f.waits));
+            let waits = u16::from(!is_apart && space.pending.get(pbn).is_some_and(|f| f.waits));
             let links = tables.window.links(pbn) + open[i] + named + waits;
             match u8::try_from(links).ok().and_then(|links| count.checked_sub(links)) {
                 Some(0) => {}

@@ -10,20 +10,20 @@ const LBNS_MAX: usize = 2 * SLOTS_MAX;
 
 /// A held block.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldBlock {
     /// The LBNs of the writes with this content, the first write first.
     pub lbns: Vec<Lbn>,
-    pub state: Holding,
+    pub state: HeldState,
 }
 
 /// The state of a held block.
 #[derive(Debug)]
-pub(crate) enum Holding {
+pub(crate) enum HeldState {
     /// It is being compressed.
-    Asked(IoId),
-    Small(Vec<u8>),
+    Compressing(IoId),
+    Compressed(Vec<u8>),
     /// It does not compress.
-    Loose,
+    Incompressible,
     /// Its bytes look like noise, so it is not compressed; it is held back so that it is written together with its neighbours.
     Noise,
 }
@@ -41,19 +41,19 @@ pub(crate) struct Counts {
 /// The held blocks of one epoch, of which there is at least one.
 #[derive(Default)]
 struct HeldInEpoch {
-    blocks: BTreeMap<Pbn, Held>,
+    blocks: BTreeMap<Pbn, HeldBlock>,
     asked: usize,
     fresh: usize,
 }
 
 /// All held blocks.
 #[derive(Default)]
-pub(crate) struct Holds {
+pub(crate) struct HeldBlocks {
     /// At most two epochs: one fills, one commits.
     epochs: BTreeMap<Epoch, HeldInEpoch>,
 }
 
-impl Holds {
+impl HeldBlocks {
     pub fn len(&self) -> usize {
         self.epochs.values().map(|of| of.blocks.len()).sum()
     }
@@ -77,25 +77,25 @@ impl Holds {
     }
 
     /// The held blocks of an epoch, in their order.
-    pub fn of(&self, epoch: Epoch) -> impl Iterator<Item = (Pbn, &Held)> {
+    pub fn of(&self, epoch: Epoch) -> impl Iterator<Item = (Pbn, &HeldBlock)> {
         self.epochs.get(&epoch).into_iter().flat_map(|of| of.blocks.iter().map(|(&pbn, held)| (pbn, held)))
     }
 
     /// The held blocks of an epoch, in their order, up to the first that is being compressed.
-    pub fn answered(&self, epoch: Epoch) -> impl Iterator<Item = (Pbn, &Held)> {
-        self.of(epoch).take_while(|(_, held)| !matches!(held.state, Holding::Asked(_)))
+    pub fn answered(&self, epoch: Epoch) -> impl Iterator<Item = (Pbn, &HeldBlock)> {
+        self.of(epoch).take_while(|(_, held)| !matches!(held.state, HeldState::Compressing(_)))
     }
 
     /// Holds a block back. `asked`: the compression that is under way; none if the block looks like noise.
     pub fn add(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn, asked: Option<IoId>) {
         let of = self.epochs.entry(epoch).or_default();
-        of.blocks.insert(pbn, Held { lbns: vec![lbn], state: asked.map_or(Holding::Noise, Holding::Asked) });
+        of.blocks.insert(pbn, HeldBlock { lbns: vec![lbn], state: asked.map_or(HeldState::Noise, HeldState::Compressing) });
         of.asked += usize::from(asked.is_some());
         of.fresh += usize::from(asked.is_none());
     }
 
     /// Notes that another LBN is mapped to a block, if it is held.
-    pub fn means_too(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn) {
+    pub fn add_lbn(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn) {
         let held = self.epochs.get_mut(&epoch).and_then(|of| of.blocks.get_mut(&pbn));
         if let Some(held) = held.filter(|held| held.lbns.len() < LBNS_MAX) {
             held.lbns.push(lbn);
@@ -105,18 +105,18 @@ impl Holds {
     /// Takes the result of a compression; `data` is none if the block does not compress. Returns the epoch of the block; none if this block
     /// is no longer held: it may have lost its links and been allocated again in a later epoch.
     pub fn answer(&mut self, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) -> Option<Epoch> {
-        let is_it = |held: &Held| matches!(held.state, Holding::Asked(asked) if asked == io);
+        let is_it = |held: &HeldBlock| matches!(held.state, HeldState::Compressing(asked) if asked == io);
         let (&epoch, of) = self.epochs.iter_mut().find(|(_, of)| of.blocks.get(&pbn).is_some_and(is_it))?;
-        of.blocks.get_mut(&pbn)?.state = data.map_or(Holding::Loose, Holding::Small);
+        of.blocks.get_mut(&pbn)?.state = data.map_or(HeldState::Incompressible, HeldState::Compressed);
         of.asked -= 1;
         of.fresh += 1;
         Some(epoch)
     }
 
-    pub fn remove(&mut self, epoch: Epoch, pbn: Pbn) -> Option<Held> {
+    pub fn remove(&mut self, epoch: Epoch, pbn: Pbn) -> Option<HeldBlock> {
         let of = self.epochs.get_mut(&epoch)?;
         let held = of.blocks.remove(&pbn)?;
-        of.asked -= usize::from(matches!(held.state, Holding::Asked(_)));
+        of.asked -= usize::from(matches!(held.state, HeldState::Compressing(_)));
         if of.blocks.is_empty() {
             self.epochs.remove(&epoch);
         }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn counts_follow_what_is_held() {
-        let mut holds = Holds::default();
+        let mut holds = HeldBlocks::default();
         for n in 1..=3 {
             holds.add(E, Pbn(n), Lbn(n), Some(IoId(n)));
         }

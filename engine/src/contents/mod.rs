@@ -5,7 +5,7 @@ mod cache;
 mod held;
 
 pub(crate) use cache::ReadCache;
-pub(crate) use held::{Held, Holding, Holds};
+pub(crate) use held::{HeldBlock, HeldBlocks, HeldState};
 
 use crate::buffer::Slice;
 use crate::interface::RequestId;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// New blocks with neighbouring PBNs that one command writes.
-pub(crate) struct Run {
+pub(crate) struct WriteRun {
     pub first: Pbn,
     pub blocks: u64,
     pub data: Vec<Slice>,
@@ -31,9 +31,9 @@ pub(crate) struct Contents {
     /// Writes that wait to be compared with a stored block, by block. One read is under way for all of them.
     pub comparing: Map<Pbn, Vec<usize>>,
     /// The blocks that are gathered for the next write of content.
-    pub run: Option<Run>,
+    pub run: Option<WriteRun>,
     /// Content that is held back.
-    pub held: Holds,
+    pub held: HeldBlocks,
     /// The number of writes of content under way.
     pub in_flight: u64,
 }

@@ -28,7 +28,7 @@ impl Engine {
             shared_blocks: space.census.shared,
             free_complete: space.scan_complete(),
             map_links: space.map_links(),
-            gone: space.gone(&store.tables, scheme.unlinked().chain(store.settle.unlinked())),
+            gone: space.removed_links(&store.tables, scheme.unlinked().chain(store.settle.unlinked())),
             lifetime: store.lifetime(),
             has_slots: store.medium.superblock.has_slots(),
             carriers: space.carriers.all(),

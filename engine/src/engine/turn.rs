@@ -203,7 +203,7 @@ impl Engine {
         if space.reclaim_for_waiters(io, &tables.removals) || !space.scan_complete() || background.recount.running() {
             return;
         }
-        if !space.fresh.is_empty() || requests.do_others_pin(space) {
+        if !space.pending.is_empty() || requests.do_others_pin(space) {
             return;
         }
         // All try once more: the block below a write of a part may have changed since, and then that write unpins it.

@@ -8,7 +8,7 @@
 //!    as something else the next time (decision 0071, 8). So it is written again, and flushed, unless the tables show that it is durable.
 
 use super::Recovery;
-use crate::answers::{Answers, InTables, Journal};
+use crate::answers::{Answers, BlockInTables, Journal};
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region, SECTORS};
 use crate::interface::{Action, Class, Trace};
@@ -94,7 +94,7 @@ pub(super) fn read_proofs(store: &mut Store, journal: &mut Journal) -> bool {
 }
 
 /// Looks up a block in the tables. `Err`: a page has to be loaded first.
-fn look_up(store: &mut Store, pbn: Pbn) -> Result<InTables, PageId> {
+fn look_up(store: &mut Store, pbn: Pbn) -> Result<BlockInTables, PageId> {
     let Store { io, tables, geometry, medium, .. } = store;
     let ((names, at), (counts, _)) = (geometry.fingerprint_of(pbn), geometry.refs_of(pbn));
     let entry = match tables.ensure(io, names) {
@@ -108,7 +108,7 @@ fn look_up(store: &mut Store, pbn: Pbn) -> Result<InTables, PageId> {
         Access::Ready(_) => tables.refs_now(pbn) > 0,
     };
     // If garbage is possible, a count may stand for links that were lost, and so was their content.
-    Ok(InTables { entry, is_linked: is_counted && tables.has_records() && !medium.superblock.garbage_possible })
+    Ok(BlockInTables { entry, is_linked: is_counted && tables.has_records() && !medium.superblock.garbage_possible })
 }
 
 impl Recovery {

@@ -22,7 +22,7 @@ use crate::io::{Arrived, IoFor, Stage};
 use crate::requests::Requests;
 use crate::schedule::Task;
 use crate::scheme::Scheme;
-use crate::space::Fresh;
+use crate::space::PendingBlock;
 use crate::store::{Store, in_slot};
 use crate::tables::Access;
 use crate::units::{Lbn, Pbn};
@@ -44,7 +44,7 @@ impl Recovery {
         if store.io.stage != Stage::Recalling {
             return;
         }
-        if let Some(good) = answers.take_recalled() {
+        if let Some(good) = answers.take_replayed() {
             content_replayed(store, answers, good);
         }
         match has_trace(store, &mut answers.journal) {
@@ -90,7 +90,7 @@ impl Recovery {
         arrived: Arrived,
     ) {
         let Arrived { buffer, digests, result } = arrived;
-        answers.end_recalled();
+        answers.end_replay();
         if result.is_err() && answers.journal.proofs.is_tried_again(pbn) {
             return store.io.schedule.push(Task::Recall);
         }
@@ -203,7 +203,7 @@ fn replay_link(
 /// has to be loaded first.
 fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
     let Some(authenticator) = answers.journal.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
-    if store.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits) {
+    if store.space.pending.get(pbn).is_some_and(|fresh| fresh.waits) {
         return Ok(true);
     }
     let (page, at) = store.geometry.fingerprint_of(pbn);
@@ -222,26 +222,26 @@ fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answer
     store.tables.open.births.push(pbn);
     scheme.takes_foreign_pack(store, answers);
     let epoch = store.tables.open.number.0;
-    store.space.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
+    store.space.pending.insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
     Ok(true)
 }
 
 /// Reads a block that takes no link any more, so that its content is written again.
 fn read_for_copy(store: &mut Store, answers: &mut Answers, lbn: Lbn, pbn: Pbn, slot: u8) {
-    if !answers.is_recalling() {
-        answers.begin_recalled();
+    if !answers.is_replaying() {
+        answers.begin_replay();
         store.io.read(IoFor::ReadForReplay { pbn, slot, lbn }, store.geometry.block_at(pbn), 1, true, Class::Data);
     }
 }
 
 /// Begins to write acknowledged content. The next entry follows when the content has its place.
 fn replay_content(store: &mut Store, answers: &mut Answers, requests: &mut Requests, lbn: Lbn, content: Slice) {
-    if answers.is_recalling() {
+    if answers.is_replaying() {
         return;
     }
     match store.tables.lookup(&mut store.io, lbn) {
         Ok(base) => {
-            answers.begin_recalled();
+            answers.begin_replay();
             requests.write_replayed(store, lbn, content, base);
         }
         Err(page) => store.tables.wait(&mut store.io, page, Task::Recall),

@@ -5,15 +5,15 @@
 //! 2. A block is linked to only if the fingerprint table, or a pending block, confirms what the index says.
 //! 3. Nothing here waits: the error says what is missing ([`Blocked`]), and the caller calls again.
 
-use crate::answers::{Answers, Named};
+use crate::answers::{Answers, FingerprintedBlock};
 use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::interface::{Failure, Promised, RequestId};
 use crate::schedule::Blocked;
 use crate::scheme::Scheme;
-use crate::space::Fresh;
-use crate::store::{Compared, Known, Since, Store};
+use crate::space::PendingBlock;
+use crate::store::{Comparison, DuplicateSearch, MappedSince, Store};
 use crate::units::{Lbn, Pbn};
 
 /// A whole block of a request that needs a place.
@@ -22,7 +22,7 @@ pub(super) struct Written<'a> {
     pub lbn: Lbn,
     pub slice: &'a Slice,
     pub digest: Digest,
-    pub compared: Compared,
+    pub compared: Comparison,
 }
 
 /// Makes the LBN mean the content that was written.
@@ -40,24 +40,24 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
         Digest::Of(fingerprint) => fingerprint,
         Digest::Partial => return Err(Blocked::Failed(Failure::Invalid)),
     };
-    let content = Named { slice, fingerprint };
+    let content = FingerprintedBlock { slice, fingerprint };
     if store.medium.superblock.is_protected(lbn) {
         let value = store.keys.fingerprinter.checksum(slice.block(0));
         return link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry { kind: Kind::Checksum, value });
     }
     match store.find_duplicate(lbn, slice, &fingerprint, compared)? {
-        Known::Duplicate(pbn, slot) => {
+        DuplicateSearch::Duplicate(pbn, slot) => {
             link_duplicate(store, scheme, answers, (request, lbn), (pbn, slot), content);
             Ok(())
         }
-        Known::Unchanged(pbn, slot, since) => {
+        DuplicateSearch::Unchanged(pbn, slot, since) => {
             store.io.ledger.unchanged += 1;
-            if let Since::Epoch(epoch) = since {
+            if let MappedSince::Epoch(epoch) = since {
                 answers.promise_block(store, request, epoch, lbn, (pbn, slot), content);
             }
             Ok(())
         }
-        Known::New => link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry::of(fingerprint)),
+        DuplicateSearch::New => link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry::of(fingerprint)),
     }
 }
 
@@ -67,13 +67,13 @@ fn link_duplicate(
     answers: &mut Answers,
     (request, lbn): (RequestId, Lbn),
     (pbn, slot): (Pbn, u8),
-    content: Named<'_>,
+    content: FingerprintedBlock<'_>,
 ) {
     store.io.ledger.duplicates += 1;
     answers.promise_block(store, request, store.tables.open.number, lbn, (pbn, slot), content);
-    store.adds_links(pbn, 1);
+    store.add_links(pbn, 1);
     store.set_point(lbn, MapEntry::Block { pbn, slot });
-    store.held_for_another(pbn, lbn);
+    store.also_mapped_by(pbn, lbn);
     scheme.pack_if_large(store, answers);
 }
 
@@ -83,20 +83,20 @@ fn link_new(
     scheme: &mut Scheme,
     answers: &mut Answers,
     (request, lbn): (RequestId, Lbn),
-    content: Named<'_>,
+    content: FingerprintedBlock<'_>,
     entry: FingerprintEntry,
 ) -> Result<(), Blocked> {
     let (slice, FingerprintEntry { kind, value: fingerprint }) = (content.slice, entry);
     let promised = answers.journal.contents_promised(store);
     let pbn = store.allocate(lbn, promised)?;
     store.io.ledger.new_blocks += 1;
-    store.adds_links(pbn, 2);
+    store.add_links(pbn, 2);
     store.tables.open.births.push(pbn);
     let epoch = store.tables.open.number;
     let held_back = scheme.hold_back(store, answers, kind, lbn, pbn, slice);
     let goes = held_back.is_none();
     let held = Some(held_back.unwrap_or_else(|| slice.clone()));
-    store.space.fresh.insert(pbn, Fresh { kind, fingerprint, epoch: epoch.0, held, waits: true });
+    store.space.pending.insert(pbn, PendingBlock { kind, fingerprint, epoch: epoch.0, held, waits: true });
     if kind == Kind::Fingerprint {
         store.index.insert(&fingerprint, pbn);
     }

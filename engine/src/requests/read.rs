@@ -15,9 +15,9 @@ use crate::interface::{Class, Failure, Reply, Request, Segment};
 use crate::io::{Arrived, IoFor};
 use crate::memory::Part;
 use crate::schedule::Task;
-use crate::store::Expect;
+use crate::store::ExpectedContent;
 use crate::store::Store;
-use crate::store::{Judged, in_slot};
+use crate::store::{BlockCondition, in_slot};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 
 impl Requests {
@@ -69,7 +69,7 @@ impl Requests {
 
     /// Takes the content of a block if it is in memory. Otherwise pins the block, which becomes part of a run.
     fn take_block(&mut self, store: &mut Store, op: usize, pbn: Pbn, slot: u8) {
-        let held = store.space.fresh.get(pbn).and_then(|f| f.held.clone());
+        let held = store.space.pending.get(pbn).and_then(|f| f.held.clone());
         // After a damaged log the content has to be proved for each LBN.
         let is_trusted = store.tables.proved_only.is_none();
         if let Some(here) = held.or_else(|| if is_trusted { self.cached(store, pbn) } else { None }) {
@@ -128,18 +128,18 @@ impl Requests {
         }
         let pieces: Vec<(usize, FromRun)> = if self.reads[op].bad { Vec::new() } else { self.reads[op].device_pieces().collect() };
         // Slots of one block mostly follow each other: the block is verified once for all of them.
-        let mut judged: Option<((usize, usize), Judged)> = None;
+        let mut judged: Option<((usize, usize), BlockCondition)> = None;
         for (piece, from) in pieces {
             // Without verification whole blocks are answered as they came.
             if piece < self.reads[op].verified || (from.slot == 0 && !store.settings.verify_reads) {
                 continue;
             }
             let pbn = self.reads[op].runs[from.run].first + count(from.at);
-            let expect = if store.settings.verify_reads { store.expect_content(pbn) } else { Expect::Unknown };
-            if let Expect::Page(page) = expect {
+            let expect = if store.settings.verify_reads { store.expect_content(pbn) } else { ExpectedContent::Unknown };
+            if let ExpectedContent::Page(page) = expect {
                 return store.tables.wait(&mut store.io, page, Task::Read(op));
             }
-            if let (Expect::Unknown, true) = (&expect, store.settings.verify_reads) {
+            if let (ExpectedContent::Unknown, true) = (&expect, store.settings.verify_reads) {
                 match store.tables.lookup(&mut store.io, self.reads[op].lbn(piece)) {
                     Err(page) => return store.tables.wait(&mut store.io, page, Task::Read(op)),
                     Ok(Some(MapEntry::Block { pbn: now, slot })) if (now, slot) == (pbn, from.slot) => {}
@@ -175,14 +175,14 @@ impl Requests {
     }
 
     /// Gives a whole block its fingerprint again, where a crash took it.
-    fn name_what_was_read(&mut self, store: &mut Store, lbn: Lbn, pbn: Pbn, slot: u8, expect: &Expect, digest: Digest) {
+    fn name_what_was_read(&mut self, store: &mut Store, lbn: Lbn, pbn: Pbn, slot: u8, expect: &ExpectedContent, digest: Digest) {
         let is_nameless = match expect {
-            Expect::Short(_) => true,
-            Expect::Unknown => !store.medium.superblock.is_protected(lbn),
+            ExpectedContent::Short(_) => true,
+            ExpectedContent::Unknown => !store.medium.superblock.is_protected(lbn),
             _ => false,
         };
         if let (true, 0, Digest::Of(fingerprint)) = (is_nameless && store.settings.verify_reads, slot, digest) {
-            store.name_again(pbn, fingerprint);
+            store.restore_fingerprint(pbn, fingerprint);
         }
     }
 

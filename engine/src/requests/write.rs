@@ -8,7 +8,7 @@
 use super::Requests;
 use super::place::{Written, link};
 use super::write_op::{Base, WholeBlock, WriteOp, WriteStage};
-use crate::answers::{Answers, RECALLED};
+use crate::answers::{Answers, REPLAYED};
 use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
@@ -17,7 +17,7 @@ use crate::io::{Arrived, IoFor};
 use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::Space;
-use crate::store::{Compared, Expect, Store, in_slot, slot_of};
+use crate::store::{Comparison, ExpectedContent, Store, in_slot, slot_of};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 use std::ops::Range;
 
@@ -67,14 +67,14 @@ impl Requests {
         let whole = covers == (0..BLOCK_SIZE) && digest != Digest::Partial;
         let mut blocked = None;
         if whole {
-            match link(store, scheme, answers, &Written { request, lbn, slice: &sent, digest, compared: Compared::Nothing }) {
+            match link(store, scheme, answers, &Written { request, lbn, slice: &sent, digest, compared: Comparison::Nothing }) {
                 Ok(()) => return,
                 Err(why) => blocked = Some(why),
             }
         }
         answers.add_part(request);
         let stage = if whole {
-            WriteStage::Placing(WholeBlock { content: sent.clone(), digest, base: None, compared: Compared::Nothing })
+            WriteStage::Placing(WholeBlock { content: sent.clone(), digest, base: None, compared: Comparison::Nothing })
         } else {
             WriteStage::FindBase
         };
@@ -88,7 +88,7 @@ impl Requests {
     /// Begins to write content that the last server had acknowledged. `base` is what the LBN means now.
     pub fn write_replayed(&mut self, store: &mut Store, lbn: Lbn, content: Slice, base: Option<MapEntry>) {
         let op = self.writes.insert(WriteOp {
-            request: RECALLED,
+            request: REPLAYED,
             lbn,
             sent: content.clone(),
             covers: 0..BLOCK_SIZE,
@@ -224,23 +224,23 @@ impl Requests {
         let stage = &mut self.writes[op].stage;
         let WriteStage::Comparing { whole, pbn, in_slots } = std::mem::take(stage) else { return };
         let compared = stored.and_then(|stored| compare_stored(store, &whole, pbn, in_slots, stored));
-        if let (Some(stored), Some(Compared::SameSlot(_, _, authenticator))) = (stored, compared) {
+        if let (Some(stored), Some(Comparison::SameSlot(_, _, authenticator))) = (stored, compared) {
             // So the next duplicate of one of its slots need not read it.
-            if matches!(store.expect_content(pbn), Expect::Carrier(value) if value == authenticator)
+            if matches!(store.expect_content(pbn), ExpectedContent::Carrier(value) if value == authenticator)
                 && !store.contents.suspects.contains(&pbn)
             {
                 store.contents.cache.fill(pbn, stored.block(0));
             }
         }
-        *stage = WriteStage::Placing(WholeBlock { compared: compared.unwrap_or(Compared::Differs(pbn)), ..whole });
+        *stage = WriteStage::Placing(WholeBlock { compared: compared.unwrap_or(Comparison::Differs(pbn)), ..whole });
         self.go_on_writing(store, scheme, answers, op);
     }
 
     fn verify_base(&mut self, store: &mut Store, answers: &mut Answers, op: usize) {
         let WriteStage::VerifyingBase { slot, pbn, buffer, digest } = &self.writes[op].stage else { return };
         let (slot, pbn, digest) = (*slot, *pbn, *digest);
-        let expect = if store.settings.verify_reads { store.expect_content(pbn) } else { Expect::Unknown };
-        if let Expect::Page(id) = expect {
+        let expect = if store.settings.verify_reads { store.expect_content(pbn) } else { ExpectedContent::Unknown };
+        if let ExpectedContent::Page(id) = expect {
             return store.tables.wait(&mut store.io, id, Task::Write(op));
         }
         match store.verified(pbn, slot, &expect, digest, buffer) {
@@ -273,8 +273,8 @@ impl Requests {
     pub fn write_digested(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, digest: Digest) {
         let write = &mut self.writes[op];
         let WriteStage::Digesting { content, base } = std::mem::take(&mut write.stage) else { return };
-        write.stage = WriteStage::Placing(WholeBlock { content, digest, base, compared: Compared::Nothing });
-        if write.request == RECALLED {
+        write.stage = WriteStage::Placing(WholeBlock { content, digest, base, compared: Comparison::Nothing });
+        if write.request == REPLAYED {
             // The block that the LBN means may hold this content already. The index is still empty, so the block is entered.
             if let (Some(pbn), Digest::Of(fingerprint)) = (base.and_then(|base| base.entry.pbn()), digest) {
                 store.index.insert(&fingerprint, pbn);
@@ -316,14 +316,14 @@ impl Requests {
 }
 
 /// Compares a written block with a stored one, or with a slot of it. None: they differ.
-fn compare_stored(store: &mut Store, whole: &WholeBlock, pbn: Pbn, in_slots: bool, stored: &Slice) -> Option<Compared> {
+fn compare_stored(store: &mut Store, whole: &WholeBlock, pbn: Pbn, in_slots: bool, stored: &Slice) -> Option<Comparison> {
     let content = whole.content.block(0);
     if !in_slots {
-        return (content == stored.block(0)).then_some(Compared::Same(pbn));
+        return (content == stored.block(0)).then_some(Comparison::Same(pbn));
     }
     let Digest::Of(fingerprint) = &whole.digest else { return None };
     let authenticator = store.authentic(pbn, stored.block(0))?;
     let slot = slot_of(stored.block(0), fingerprint)?;
     let same = in_slot(stored, slot)?.block(0) == content;
-    same.then_some(Compared::SameSlot(pbn, slot, authenticator))
+    same.then_some(Comparison::SameSlot(pbn, slot, authenticator))
 }

@@ -5,7 +5,7 @@ use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::interface::RequestId;
 use crate::space::Space;
-use crate::store::Compared;
+use crate::store::Comparison;
 use crate::units::{Lbn, Pbn};
 use std::ops::Range;
 
@@ -48,15 +48,15 @@ pub(crate) struct WholeBlock {
     /// None where the client sent the whole block: then it does not matter what the LBN means.
     pub base: Option<Base>,
     /// The block that it was compared with is pinned.
-    pub compared: Compared,
+    pub compared: Comparison,
 }
 
 impl WholeBlock {
     /// The block that it was compared with.
     pub fn compared_with(&self) -> Option<Pbn> {
         match self.compared {
-            Compared::Nothing => None,
-            Compared::Same(pbn) | Compared::SameSlot(pbn, ..) | Compared::Differs(pbn) => Some(pbn),
+            Comparison::Nothing => None,
+            Comparison::Same(pbn) | Comparison::SameSlot(pbn, ..) | Comparison::Differs(pbn) => Some(pbn),
         }
     }
 }

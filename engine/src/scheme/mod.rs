@@ -61,7 +61,7 @@ impl Scheme {
     /// Whether further records have to wait for some that are under way.
     pub fn is_crowded(&self, store: &Store, answers: &Answers) -> bool {
         match self {
-            Self::Ordered(_) => answers.journal.ring_waits_for_content(store),
+            Self::Ordered(_) => answers.journal.waits_for_content(store),
             Self::Log(log) => log.holds_enough(store, answers) || log.waits_for_checkpoint(store),
         }
     }
@@ -210,7 +210,7 @@ impl Scheme {
         let Some(mut epoch) = store.tables.committing.take() else { return };
         store.medium.superblock.last_epoch = epoch.number;
         answers.anticipation.durable(store.io.now);
-        if answers.journal.has_ring(store) {
+        if answers.journal.has_journal(store) {
             let trace = self.trace();
             answers.journal.promises_are_kept(store, epoch.number, trace);
         }

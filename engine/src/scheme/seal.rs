@@ -32,9 +32,9 @@ impl Scheme {
         }
         let (open, now) = (&store.tables.open, store.io.now);
         let timer = open.opened.is_some_and(|opened| now >= opened.plus_ms(store.settings.commit_period_ms));
-        let ring_fills = answers.journal.records().0 > store.settings.ring_records_max / 4;
+        let is_filling = answers.journal.records().0 > store.settings.ring_records_max / 4;
         let memory_fills = store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / 2;
-        let pressure = memory_fills || ring_fills || !store.space.waiters.is_empty();
+        let pressure = memory_fills || is_filling || !store.space.waiters.is_empty();
         let wanted = open.wanted.filter(|_| answers.anticipation.until.is_none_or(|until| now >= until));
         let closing = store.io.stage.is_closing() || store.io.stage == Stage::Recalling && answers.journal.recalled.is_empty();
         if !(timer || pressure || wanted.is_some() || closing) {

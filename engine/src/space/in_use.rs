@@ -7,14 +7,14 @@
 //!    its count is 0; for that its refs page has to be in memory.
 
 use super::Space;
-use super::fresh::Use;
+use super::block_kinds::SchemeBlock;
 use crate::tables::Tables;
 use crate::units::Pbn;
 
 impl Space {
     /// Whether a block is in use, so that it must not be reused.
     pub fn is_busy(&self, pbn: Pbn) -> bool {
-        self.pins.contains_key(&pbn) || self.fresh.contains(pbn) || self.is_of_scheme(pbn) || self.promised.contains_key(&pbn)
+        self.pins.contains_key(&pbn) || self.pending.contains(pbn) || self.is_of_scheme(pbn) || self.promised.contains_key(&pbn)
     }
 
     /// Keeps a block from being allocated while an operation in flight uses it.
@@ -36,8 +36,8 @@ impl Space {
     }
 
     /// A block is no longer pending.
-    pub fn forget_fresh(&mut self, pbn: Pbn) {
-        self.fresh.remove(pbn);
+    pub fn forget_pending(&mut self, pbn: Pbn) {
+        self.pending.remove(pbn);
         self.no_longer_busy();
     }
 
@@ -48,7 +48,7 @@ impl Space {
 
     /// Gives a free block to the scheme.
     pub fn joins_scheme(&mut self, pbn: Pbn) {
-        self.of_scheme.insert(pbn, Use::Plain);
+        self.of_scheme.insert(pbn, SchemeBlock::Plain);
         self.belongs_to_scheme(self.geometry.refs_of(pbn).0.index, 0, true);
     }
 
@@ -59,17 +59,17 @@ impl Space {
     #[must_use]
     pub fn leaves_scheme(&mut self, pbn: Pbn) -> bool {
         let what = self.of_scheme.get_mut(&pbn).expect("only what is the scheme's leaves it");
-        if *what == Use::Plain {
+        if *what == SchemeBlock::Plain {
             self.has_left_scheme(pbn, 0);
             return false;
         }
-        *what = Use::Leaving;
+        *what = SchemeBlock::Leaving;
         true
     }
 
     /// Lets a block leave the scheme that waited for its refs page, which is in memory.
     pub fn let_leave_scheme(&mut self, tables: &mut Tables, pbn: Pbn) {
-        if self.of_scheme.get(&pbn) == Some(&Use::Leaving) {
+        if self.of_scheme.get(&pbn) == Some(&SchemeBlock::Leaving) {
             let refs = tables.refs_now(pbn);
             self.has_left_scheme(pbn, refs);
         }
@@ -87,7 +87,7 @@ impl Space {
     /// The scheme gives up all of its blocks. The carriers' counts say which of them are in use.
     pub fn scheme_is_gone(&mut self) {
         let all = std::mem::take(&mut self.of_scheme);
-        all.into_iter().filter(|(_, is)| *is == Use::Plain).for_each(|(pbn, _)| self.freed(pbn));
+        all.into_iter().filter(|(_, is)| *is == SchemeBlock::Plain).for_each(|(pbn, _)| self.freed(pbn));
         self.no_longer_busy();
     }
 }

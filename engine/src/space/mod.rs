@@ -6,28 +6,28 @@
 //! 3. Blocks are allocated in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
 
 mod allocate;
+mod block_kinds;
 pub(crate) mod by_block;
 mod carriers;
 mod census;
 mod counts;
-mod fresh;
+mod discard;
 mod full;
+mod full_volume;
 mod give_back;
-mod gone;
 mod granules;
 mod in_use;
 mod reclaim;
+mod removed_links;
 mod returned;
 mod scan;
-mod trim;
-mod waiting;
 
+pub(crate) use block_kinds::{PendingBlock, SchemeBlock};
 pub(crate) use census::Census;
-pub(crate) use fresh::{Fresh, Use};
-use full::Full;
-pub use gone::Gone;
+use full_volume::FullVolume;
 pub(crate) use granules::GRANULE_BLOCKS;
-use returned::Returned;
+pub use removed_links::RemovedLinks;
+use returned::ReturnedExcess;
 
 use crate::format::geometry::Geometry;
 use crate::format::page::Region;
@@ -70,7 +70,7 @@ pub(crate) struct Space {
     pub cursor: u64,
     /// Granules with blocks that only their fingerprint keeps: by the rank of their number, and the number by granule.
     kept_order: BTreeSet<(u32, u64)>,
-    kept_in: Map<u64, Kept>,
+    kept_in: Map<u64, KeptBlocks>,
     kept_room: usize,
     /// Granules whose removals are under way. They are not chosen again meanwhile.
     reclaiming: BTreeSet<u64>,
@@ -97,22 +97,22 @@ pub(crate) struct Space {
     pub filling_warned: u64,
     /// Writes that wait for a block.
     pub waiters: VecDeque<usize>,
-    pub full: Full,
+    pub full: FullVolume,
     /// Granules that were chosen for reclaim and wait for their pages.
     chosen: Vec<u64>,
     /// The pending blocks.
-    pub fresh: ByBlock<Fresh>,
+    pub pending: ByBlock<PendingBlock>,
     /// Blocks that operations in flight use, with the number of pins (R7).
     pub pins: Map<Pbn, u32>,
     /// Blocks that promises of the last server name. Their counts may say that they are free, but they are not allocated until the links
     /// are committed.
     pub promised: Map<Pbn, ()>,
     /// Blocks that belong to the commit scheme.
-    pub of_scheme: Map<Pbn, Use>,
+    pub of_scheme: Map<Pbn, SchemeBlock>,
     /// The block that was allocated last.
     pub newest: Pbn,
     pub carriers: Carriers,
-    pub returned: Returned,
+    pub returned: ReturnedExcess,
     geometry: Arc<Geometry>,
     policy: Policy,
 }
@@ -138,7 +138,7 @@ impl Policy {
 
 /// The number of blocks of a granule that only their fingerprint keeps, and when that changed last, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Kept {
+struct KeptBlocks {
     blocks: u32,
     since_s: u32,
 }
@@ -186,14 +186,14 @@ impl Space {
             scan_waits: false,
             filling_warned: 0,
             waiters: VecDeque::new(),
-            full: Full::default(),
-            fresh: ByBlock::default(),
+            full: FullVolume::default(),
+            pending: ByBlock::default(),
             pins: Map::default(),
             promised: Map::default(),
             of_scheme: Map::default(),
             newest,
             carriers: Carriers::new(newest, geometry.pages_of_blocks(Region::Fingerprints)),
-            returned: Returned::default(),
+            returned: ReturnedExcess::default(),
             geometry,
             policy,
             chosen: Vec::new(),
@@ -231,8 +231,8 @@ impl Space {
     pub fn counted(&mut self, refs_page: u64, pbn: Pbn, before: u8, after: u8, of_scheme: bool) {
         let granule = pbn.0 / GRANULE_BLOCKS;
         match (before == 1, after == 1) {
-            (false, true) => self.kept_more(granule),
-            (true, false) => self.kept_less(granule),
+            (false, true) => self.add_kept(granule),
+            (true, false) => self.remove_kept(granule),
             _ => {}
         }
         self.moved(refs_page, (before, of_scheme), (after, of_scheme));
@@ -264,22 +264,22 @@ impl Space {
             if refs == 1 {
                 // A granule that changed before the scan came is counted twice for a while. That is harmless: the number only orders
                 // granules.
-                self.kept_more(pbn.0 / GRANULE_BLOCKS);
+                self.add_kept(pbn.0 / GRANULE_BLOCKS);
             }
         }
         self.scan_done += 1;
     }
 
-    fn kept_more(&mut self, granule: u64) {
+    fn add_kept(&mut self, granule: u64) {
         let n = self.kept(granule);
         if n > 0 || self.kept_in.len() < self.kept_room {
-            self.keeps(granule, n, n + 1);
+            self.set_kept(granule, n, n + 1);
         }
     }
 
-    fn kept_less(&mut self, granule: u64) {
-        if let Some(Kept { blocks, .. }) = self.kept_in.get(&granule).copied() {
-            self.keeps(granule, blocks, blocks - 1);
+    fn remove_kept(&mut self, granule: u64) {
+        if let Some(KeptBlocks { blocks, .. }) = self.kept_in.get(&granule).copied() {
+            self.set_kept(granule, blocks, blocks - 1);
         }
     }
 
@@ -290,7 +290,8 @@ impl Space {
     /// Takes up to `most` granules with kept blocks whose number has not changed since that second. They are not taken again before
     /// [`Self::reclaimed`].
     pub fn take_unused(&mut self, since_s: u32, most: usize) -> Vec<u64> {
-        let is_old = |(granule, kept): (&u64, &Kept)| (kept.since_s <= since_s && !self.reclaiming.contains(granule)).then_some(*granule);
+        let is_old =
+            |(granule, kept): (&u64, &KeptBlocks)| (kept.since_s <= since_s && !self.reclaiming.contains(granule)).then_some(*granule);
         let unused: Vec<u64> = self.kept_in.iter().filter_map(is_old).take(most).collect();
         for &granule in &unused {
             self.kept_order.remove(&(rank(self.kept(granule)), granule));
@@ -300,11 +301,11 @@ impl Space {
     }
 
     /// Changes the number of kept blocks of a granule from `before` to `after`.
-    fn keeps(&mut self, granule: u64, before: u32, after: u32) {
+    fn set_kept(&mut self, granule: u64, before: u32, after: u32) {
         if after == 0 {
             self.kept_in.remove(&granule);
         } else {
-            self.kept_in.insert(granule, Kept { blocks: after, since_s: self.clock_s });
+            self.kept_in.insert(granule, KeptBlocks { blocks: after, since_s: self.clock_s });
         }
         if rank(before) != rank(after) {
             self.kept_order.remove(&(rank(before), granule));
@@ -323,7 +324,7 @@ impl Space {
     }
 
     /// Nothing could be reclaimed in a granule, since its blocks are in use: it rests until [`Self::wake_granules`].
-    pub fn fruitless_granule(&mut self, granule: u64) {
+    pub fn rest_granule(&mut self, granule: u64) {
         self.resting.push(granule);
     }
 

@@ -96,7 +96,7 @@ impl Space {
                 continue;
             }
             if tables.pages.get(names).is_none() || tables.pages.get(refs).is_none() {
-                self.fruitless_granule(granule);
+                self.rest_granule(granule);
                 continue;
             }
             let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
@@ -105,7 +105,7 @@ impl Space {
             let entries = &tables.pages.expect(names).content;
             index_.warm(unlinked.iter().map(|&i| entries.fingerprint(index(i)).value));
             for i in unlinked {
-                let Some(entry) = self.remove_name(io, tables, (names, index(i)), first + i, &mut room) else { continue };
+                let Some(entry) = self.remove_entry(io, tables, (names, index(i)), first + i, &mut room) else { continue };
                 match entry.kind {
                     Kind::Fingerprint => index_.remove(&entry.value, first + i),
                     Kind::Carrier => carriers.push(first + i),
@@ -114,14 +114,14 @@ impl Space {
             }
             let removes = tables.removals.unsent.contains_key(&names) || tables.open.removed.range(first..first + blocks).next().is_some();
             if !removes {
-                self.fruitless_granule(granule);
+                self.rest_granule(granule);
             }
         }
         carriers
     }
 
     /// Removes a block's entry. Returns it, or none if there is none or it has to stay.
-    fn remove_name(
+    fn remove_entry(
         &self,
         io: &mut Io,
         tables: &mut Tables,

@@ -5,7 +5,7 @@ use crate::units::Pbn;
 
 /// The effect of a recount that is not durable yet.
 #[derive(Default)]
-pub(crate) struct Returned {
+pub(crate) struct ReturnedExcess {
     /// The largest excess that was taken from one count.
     pub most: u8,
     /// Blocks that stay pinned until the recount is durable, because their counts have no room.

@@ -15,17 +15,17 @@ fn granules_are_given_by_what_they_keep_each_once() {
     let mut space = space_of(geometry, Pbn(0));
     let kept = [(3, 5), (4, 1), (5, 200), (6, 7), (7, 60), (8, 8), (9, 1), (10, 2)];
     for (granule, blocks) in kept {
-        (0..blocks).for_each(|_| space.kept_more(granule));
+        (0..blocks).for_each(|_| space.add_kept(granule));
     }
     // The number rises and falls over the borders of ranks; the granule is found by its final number.
-    (0..100).for_each(|_| space.kept_more(4));
-    (0..98).for_each(|_| space.kept_less(4));
-    (0..1).for_each(|_| space.kept_less(6));
-    (0..8).for_each(|_| space.kept_less(8));
-    space.kept_less(10);
+    (0..100).for_each(|_| space.add_kept(4));
+    (0..98).for_each(|_| space.remove_kept(4));
+    (0..1).for_each(|_| space.remove_kept(6));
+    (0..8).for_each(|_| space.remove_kept(8));
+    space.remove_kept(10);
     let given: Vec<_> = std::iter::from_fn(|| space.take_most_kept()).collect();
     assert_eq!(given, [(200, 5), (60, 7), (6, 6), (5, 3), (3, 4), (1, 10), (1, 9)]);
-    space.kept_more(3);
+    space.add_kept(3);
     assert_eq!(space.take_most_kept(), None, "it is not given again before its removals are durable");
     space.reclaimed(3);
     assert_eq!(space.take_most_kept(), Some((6, 3)));
@@ -55,7 +55,7 @@ fn each_granule_is_tried_once_but_those_under_way() {
     for mib in 256..272 {
         let geometry = Geometry::plan(Bytes(mib << 20), &Wish::default()).unwrap();
         let mut space = space_of(geometry, Pbn(0));
-        (0..9).for_each(|_| space.kept_more(4));
+        (0..9).for_each(|_| space.add_kept(4));
         assert_eq!(space.take_most_kept(), Some((9, 4)));
         let granules = space.granules();
         even += u64::from(granules % 2 == 0);
@@ -73,7 +73,7 @@ fn what_the_log_says_of_a_block_that_was_counted_otherwise_does_not_wrap_the_cen
     let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
     for refs in [0, 1, 2, 5, REFS_UNKNOWN] {
         let mut space = space_of(geometry.clone(), Pbn(0));
-        space.of_scheme.insert(Pbn(0), Use::Plain);
+        space.of_scheme.insert(Pbn(0), SchemeBlock::Plain);
         space.scanned_page(0, &[(Pbn(0), refs), (Pbn(1), refs)]);
         space.belongs_to_scheme(0, 0, false);
         space.belongs_to_scheme(0, 0, true);

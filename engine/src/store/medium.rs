@@ -6,7 +6,7 @@ use crate::units::{BLOCK_SIZE, Bytes};
 
 /// The update of the superblock that is under way, and the front copies that this server has written.
 #[derive(Default)]
-pub(crate) struct Updates {
+pub(crate) struct SuperblockUpdates {
     /// The copies to write once the front copies were read.
     pub due: Vec<(Bytes, Slice)>,
     /// The last front copies that this server has written, with their generations.
@@ -24,11 +24,11 @@ pub(crate) struct Medium {
     pub is_busy: bool,
     /// The number of copies that are on their way to the device.
     pub writes_left: u32,
-    pub updates: Updates,
+    pub updates: SuperblockUpdates,
 }
 
 impl Medium {
     pub fn new(superblock: Superblock) -> Self {
-        Self { superblock, is_busy: false, writes_left: 0, updates: Updates::default() }
+        Self { superblock, is_busy: false, writes_left: 0, updates: SuperblockUpdates::default() }
     }
 }

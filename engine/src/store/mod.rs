@@ -5,9 +5,9 @@
 use crate::buffer::Home;
 mod counters;
 mod duplicates;
-mod meaning;
+mod fingerprints;
+mod mapping;
 mod medium;
-mod names;
 mod proved;
 mod sending;
 mod settle;
@@ -15,10 +15,10 @@ mod slot;
 mod superblock;
 mod verify;
 
-pub(crate) use duplicates::{Compared, Known, Since};
+pub(crate) use duplicates::{Comparison, DuplicateSearch, MappedSince};
 pub(crate) use medium::Medium;
-pub(crate) use slot::{Judged, in_slot, slot_of};
-pub(crate) use verify::Expect;
+pub(crate) use slot::{BlockCondition, in_slot, slot_of};
+pub(crate) use verify::ExpectedContent;
 
 use crate::charge::Memory;
 use crate::contents::Contents;
@@ -34,7 +34,7 @@ use crate::memory::{Accountant, Part};
 use crate::schedule::Task;
 use crate::settings::Settings;
 use crate::space::by_block::ByBlock;
-use crate::space::{Fresh, Policy, Space};
+use crate::space::{PendingBlock, Policy, Space};
 use crate::tables::{RECORD_COST_BYTES, Settle, Tables};
 use crate::units::{Blocks, Pbn, Time, count};
 use std::sync::Arc;
@@ -108,8 +108,8 @@ impl Store {
     pub fn open_bytes(&self) -> u64 {
         // Pending blocks are charged like records, unless they are scattered. The assertion is here because Rust 1.85 reports what only a
         // `const _` uses as dead.
-        const { assert!(ByBlock::<Fresh>::BYTES_IN_A_RUN <= RECORD_COST_BYTES) };
-        let births = (count(self.space.fresh.len()) * RECORD_COST_BYTES).max(self.space.fresh.bytes());
+        const { assert!(ByBlock::<PendingBlock>::BYTES_IN_A_RUN <= RECORD_COST_BYTES) };
+        let births = (count(self.space.pending.len()) * RECORD_COST_BYTES).max(self.space.pending.bytes());
         count(self.tables.open.records()) * RECORD_COST_BYTES + births
     }
 

@@ -7,7 +7,7 @@
 //! 3. Everything else is an error: zeros, because nothing proves them; content that has only a checksum; content that cannot be read.
 
 use super::Store;
-use super::verify::Expect;
+use super::verify::ExpectedContent;
 use crate::fingerprint::Digest;
 use crate::format::page::PageId;
 use crate::tables::Access;
@@ -15,13 +15,20 @@ use crate::units::{BLOCK_SIZE, Epoch, Lbn, Pbn, count, index};
 
 impl Store {
     /// Whether a block that was read for an LBN is proved to be its own (invariant 2). `Err`: that page has to be loaded first.
-    pub fn is_proved(&mut self, lbn: Lbn, pbn: Pbn, expect: &Expect, digest: Digest, block: &[u8; BLOCK_SIZE]) -> Result<bool, PageId> {
+    pub fn is_proved(
+        &mut self,
+        lbn: Lbn,
+        pbn: Pbn,
+        expect: &ExpectedContent,
+        digest: Digest,
+        block: &[u8; BLOCK_SIZE],
+    ) -> Result<bool, PageId> {
         let Some(last) = self.tables.proved_only else { return Ok(true) };
         let is_it = match expect {
-            Expect::Fingerprint(value) => digest == Digest::Of(*value),
-            Expect::Carrier(value) => self.authentic(pbn, block) == Some(*value),
+            ExpectedContent::Fingerprint(value) => digest == Digest::Of(*value),
+            ExpectedContent::Carrier(value) => self.authentic(pbn, block) == Some(*value),
             // These prove nothing: a short fingerprint may belong to other content.
-            Expect::Short(_) | Expect::Checksum(_) | Expect::Unknown | Expect::Page(_) => false,
+            ExpectedContent::Short(_) | ExpectedContent::Checksum(_) | ExpectedContent::Unknown | ExpectedContent::Page(_) => false,
         };
         let map = self.age(self.geometry.map_of(lbn), last)?;
         let name = self.age(self.geometry.fingerprint_of(pbn), last)?;

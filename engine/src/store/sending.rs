@@ -2,7 +2,7 @@
 
 use super::Store;
 use crate::buffer::Slice;
-use crate::contents::Run;
+use crate::contents::WriteRun;
 use crate::interface::{Class, RequestId};
 use crate::io::IoFor;
 use crate::units::{Pbn, count};
@@ -25,12 +25,12 @@ impl Store {
             }
             self.send_run();
         }
-        self.contents.run = Some(Run { first: pbn, blocks: 1, data: vec![slice], request });
+        self.contents.run = Some(WriteRun { first: pbn, blocks: 1, data: vec![slice], request });
     }
 
     /// Sends the command with the new blocks gathered so far.
     pub fn send_run(&mut self) {
-        if let Some(Run { first, blocks, data, .. }) = self.contents.run.take() {
+        if let Some(WriteRun { first, blocks, data, .. }) = self.contents.run.take() {
             self.io.write(IoFor::Content { first, blocks }, self.geometry.block_at(first), data, Class::Data);
             self.contents.in_flight += 1;
         }
@@ -60,7 +60,7 @@ impl Store {
     pub fn release_unsent_content(&mut self) {
         let run = self.contents.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
         for pbn in run.chain(self.contents.held.blocks()) {
-            self.space.fresh.get_mut(pbn).into_iter().for_each(|fresh| fresh.held = None);
+            self.space.pending.get_mut(pbn).into_iter().for_each(|pending| pending.held = None);
         }
     }
 }

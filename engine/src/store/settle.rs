@@ -15,9 +15,9 @@ use crate::units::{Pbn, index};
 impl Store {
     /// Enters everything whose page is in memory, and asks for the pages of the rest.
     pub fn settle_all(&mut self) {
-        self.settle_new_births();
-        self.settle_births();
-        self.settle_named();
+        self.settle_new_pending();
+        self.settle_pending();
+        self.settle_restored();
         self.settle_new_unlinked();
         self.settle_unlinked();
     }
@@ -73,7 +73,7 @@ impl Store {
         taken
     }
 
-    fn settle_new_births(&mut self) {
+    fn settle_new_pending(&mut self) {
         let births = std::mem::take(&mut self.settle.new_births);
         for (i, &(pbn, epoch)) in births.iter().enumerate() {
             let (id, at) = self.geometry.fingerprint_of(pbn);
@@ -81,11 +81,11 @@ impl Store {
                 self.settle.births.insert(pbn, epoch);
                 continue;
             }
-            self.let_birth_in(id, at, (pbn, epoch), births.get(i + 1).map(|&(next, _)| next));
+            self.enter_pending(id, at, (pbn, epoch), births.get(i + 1).map(|&(next, _)| next));
         }
     }
 
-    fn settle_births(&mut self) {
+    fn settle_pending(&mut self) {
         let mut from = Pbn(0);
         let mut waiting = 0;
         while let Some((&pbn, &epoch)) = self.settle.births.range(from..).next() {
@@ -103,18 +103,18 @@ impl Store {
                 }
                 Access::Ready(_) => {
                     let next = self.settle.births.range(from..).next().map(|(&next, _)| next);
-                    self.let_birth_in(id, at, (pbn, epoch), next);
+                    self.enter_pending(id, at, (pbn, epoch), next);
                 }
                 Access::Unreadable => {
                     self.io.notice(Notice::Damage { what: "a fingerprint page that cannot be read takes no fingerprints", at: id.index });
-                    self.end_fresh(pbn, epoch);
+                    self.end_pending(pbn, epoch);
                 }
             }
             self.settle.births.remove(&pbn);
         }
     }
 
-    fn settle_named(&mut self) {
+    fn settle_restored(&mut self) {
         for (pbn, fingerprint) in std::mem::take(&mut self.settle.named) {
             let (id, _) = self.geometry.fingerprint_of(pbn);
             match self.tables.ensure(&mut self.io, id) {
@@ -131,18 +131,18 @@ impl Store {
     }
 
     /// Enters the fingerprint of a pending block on its page, which is in memory. `next`: the pending block that comes after it.
-    fn let_birth_in(&mut self, id: PageId, at: usize, (pbn, epoch): (Pbn, u64), next: Option<Pbn>) {
-        self.enter_birth(id, at, pbn, epoch);
+    fn enter_pending(&mut self, id: PageId, at: usize, (pbn, epoch): (Pbn, u64), next: Option<Pbn>) {
+        self.enter_entry(id, at, pbn, epoch);
         // A full page has nothing to wait for, so it is written at once; in mode `log` the checkpoint writes it.
         if !self.tables.has_records() && next.is_none_or(|next| self.geometry.fingerprint_of(next).0 != id) {
             self.write_if_full(id);
         }
-        self.end_fresh(pbn, epoch);
+        self.end_pending(pbn, epoch);
     }
 
-    fn enter_birth(&mut self, id: PageId, at: usize, pbn: Pbn, epoch: u64) {
-        let Some(fresh) = self.space.fresh.get(pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
-        let entry = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
+    fn enter_entry(&mut self, id: PageId, at: usize, pbn: Pbn, epoch: u64) {
+        let Some(pending) = self.space.pending.get(pbn).filter(|f| f.waits && f.epoch == epoch) else { return };
+        let entry = FingerprintEntry { kind: pending.kind, value: pending.fingerprint };
         debug_assert!(entry.kind != Kind::None);
         let page = self.tables.pages.expect(id);
         // In mode `log` the page has an entry with the short fingerprint already.
@@ -156,11 +156,11 @@ impl Store {
     }
 
     /// Notes that the fingerprint no longer waits for the table. If the content is on the device too, the block is no longer pending.
-    pub fn end_fresh(&mut self, pbn: Pbn, epoch: u64) {
-        if let Some(fresh) = self.space.fresh.get_mut(pbn).filter(|f| f.epoch == epoch) {
-            fresh.waits = false;
-            if fresh.held.is_none() {
-                self.space.forget_fresh(pbn);
+    pub fn end_pending(&mut self, pbn: Pbn, epoch: u64) {
+        if let Some(pending) = self.space.pending.get_mut(pbn).filter(|f| f.epoch == epoch) {
+            pending.waits = false;
+            if pending.held.is_none() {
+                self.space.forget_pending(pbn);
             }
         }
     }

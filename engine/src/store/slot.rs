@@ -37,11 +37,11 @@ pub fn slot_of(block: &[u8; BLOCK_SIZE], fingerprint: &Fingerprint) -> Option<u8
 
 /// The condition of a block that was read from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Judged {
+pub(crate) enum BlockCondition {
     /// The block is as it should be.
     Right,
     /// The block is the right carrier by its authenticator, but some byte has changed, perhaps outside the wanted slot.
-    Spoilt,
+    Damaged,
     /// The block is another unit, or holds other content.
     Wrong,
 }
@@ -53,25 +53,25 @@ impl Store {
     }
 
     /// Judges a block that was read from the device and may be a carrier. `entry`: its fingerprint entry, if that is known.
-    pub fn judge_carrier(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], entry: Option<FingerprintEntry>) -> Judged {
+    pub fn judge_carrier(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], entry: Option<FingerprintEntry>) -> BlockCondition {
         if entry.is_some_and(|entry| entry != FingerprintEntry { kind: Kind::Carrier, value: unit::claims(block) }) {
-            return Judged::Wrong;
+            return BlockCondition::Wrong;
         }
         if self.authentic(pbn, block).is_none() {
-            return if entry.is_some() { Judged::Spoilt } else { Judged::Wrong };
+            return if entry.is_some() { BlockCondition::Damaged } else { BlockCondition::Wrong };
         }
         if entry.is_some() {
             self.offer_slots(pbn, block);
         }
-        Judged::Right
+        BlockCondition::Right
     }
 
     /// The content of a slot of a block in this condition; slot 0 is the block itself.
-    pub fn slot_as_judged(&mut self, pbn: Pbn, block: &Slice, slot: u8, judged: Judged) -> Option<Slice> {
+    pub fn slot_as_judged(&mut self, pbn: Pbn, block: &Slice, slot: u8, judged: BlockCondition) -> Option<Slice> {
         match judged {
-            Judged::Right => in_slot(block, slot),
-            Judged::Wrong => None,
-            Judged::Spoilt => {
+            BlockCondition::Right => in_slot(block, slot),
+            BlockCondition::Wrong => None,
+            BlockCondition::Damaged => {
                 let bytes = block.block(0);
                 let slots = unit::slots(bytes)?;
                 let slot = slots.get(usize::from(slot).checked_sub(1)?)?;

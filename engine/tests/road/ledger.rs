@@ -5,7 +5,7 @@ use crate::media::{blank, chosen, pattern};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Op, Reply};
 use onefold_engine::settings::Settings;
-use onefold_engine::stats::Gone;
+use onefold_engine::stats::RemovedLinks;
 
 const MODES: [CommitMode; 2] = [CommitMode::Ordered, CommitMode::Log];
 
@@ -42,14 +42,15 @@ fn a_superblock_comes_after_so_many_units_for_its_ledger() {
 /// In mode `log` what is unlinked counts until a later commit; reports leave it out, duplicates elsewhere or not.
 #[test]
 fn what_is_gone_is_told_from_what_still_counts() {
-    for (commit_mode, gone) in [(CommitMode::Ordered, Gone::default()), (CommitMode::Log, Gone { links: 150, blocks: 50 })] {
+    for (commit_mode, gone) in [(CommitMode::Ordered, RemovedLinks::default()), (CommitMode::Log, RemovedLinks { links: 150, blocks: 50 })]
+    {
         let mut m = Machine::open(blank(32 << 20, None), Settings { commit_mode, ..Settings::default() });
         let (single, doubled) = (pattern(1, 4096 * 50), pattern(2, 4096 * 100));
         m.write(0, &single);
         [100, 300, 500].into_iter().for_each(|at| m.write(4096 * at, &doubled));
         m.flush();
         m.wait(10);
-        assert_eq!((m.engine.stats().map_links, m.engine.stats().gone), (Some(350), Gone::default()));
+        assert_eq!((m.engine.stats().map_links, m.engine.stats().gone), (Some(350), RemovedLinks::default()));
         // The single ones, and one link of three of the others.
         for (at, blocks) in [(0, 50), (300, 100)] {
             let reply = m.request(Op::Discard, 4096 * at, 4096 * blocks, None, false);
@@ -64,6 +65,6 @@ fn what_is_gone_is_told_from_what_still_counts() {
         m.write(4096 * 2000, &single);
         m.flush();
         let stats = m.engine.stats();
-        assert_eq!((stats.gone, stats.map_links), (Gone::default(), Some(250)), "{commit_mode:?}");
+        assert_eq!((stats.gone, stats.map_links), (RemovedLinks::default(), Some(250)), "{commit_mode:?}");
     }
 }

@@ -2,7 +2,7 @@
 //! still needs.
 
 use super::Log;
-use crate::space::{Space, Use};
+use crate::space::{SchemeBlock, Space};
 use crate::stats::LogBlocks;
 use crate::store::Store;
 use crate::units::{Pbn, count};
@@ -11,7 +11,7 @@ impl Log {
     /// The numbers of blocks that hold nothing of clients. Carriers are not among them.
     pub fn blocks_kept(&self, space: &Space) -> LogBlocks {
         let places = self.places.len() + self.segments.reserve.len();
-        let all = space.of_scheme.values().filter(|is| **is == Use::Plain).count();
+        let all = space.of_scheme.values().filter(|is| **is == SchemeBlock::Plain).count();
         let (walk, condensed) = (self.units.len(), self.segments.places.len());
         LogBlocks { plain: count(all - places), places: count(places), walk: count(walk), condensed: count(condensed) }
     }

@@ -46,7 +46,7 @@ impl Commit {
             let old = store.geometry.known(page.content.map(at));
             // The increment of a link that existed before is taken back, like that of any link that is gone; but not where a damaged map
             // has linked to a block that was free until now, since that was never counted.
-            let is_pending = |pbn| old == entry && store.space.fresh.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == number);
+            let is_pending = |pbn| old == entry && store.space.pending.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == number);
             unlinked.extend(old.pbn().filter(|&pbn| !is_pending(pbn)));
             if old != entry {
                 page.content.set_map(at, entry);
@@ -67,7 +67,7 @@ impl Commit {
         if let Some(sector) = changed {
             self.map_written = true;
             self.map_writing.insert(id);
-            if journal.has_ring(store) {
+            if journal.has_journal(store) {
                 self.trace = Some(Trace::Map { sector: id.sector(sector), sum: store.tables.pages.expect(id).content.sum(sector) });
                 journal.trace_changes(store, id);
             }

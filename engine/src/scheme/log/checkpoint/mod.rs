@@ -25,7 +25,7 @@ use crate::io::FlushFor;
 use crate::memory::Part;
 use crate::schedule::Task;
 use crate::scheme::parts::{Reached, Step};
-use crate::space::Use;
+use crate::space::SchemeBlock;
 use crate::store::Store;
 use crate::tables::{Access, Committed, Live, Page};
 use crate::units::{Epoch, Pbn, count, index};
@@ -258,7 +258,7 @@ impl Log {
         let passed = self.units.drain(..units).map(|unit| unit.pbn).chain(compacted).collect();
         for pbn in std::mem::replace(&mut self.passed, passed) {
             // Where free blocks are scarce, the log keeps its blocks as places.
-            if self.places.len() <= PLACES_LEFT_MIN && store.space.of_scheme.get(&pbn) == Some(&Use::Plain) {
+            if self.places.len() <= PLACES_LEFT_MIN && store.space.of_scheme.get(&pbn) == Some(&SchemeBlock::Plain) {
                 self.places.push_back(pbn);
             } else {
                 Self::leaves_log(store, pbn);

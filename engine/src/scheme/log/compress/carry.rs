@@ -8,14 +8,14 @@
 
 use super::rider::Rider;
 use crate::buffer::Slice;
-use crate::contents::{Held, Holding};
+use crate::contents::{HeldBlock, HeldState};
 use crate::format::entry::MapEntry;
 use crate::format::record::Record;
 use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES};
 use crate::map::Map;
 use crate::scheme::log::Log;
 use crate::scheme::log::commit::Commit;
-use crate::space::{Fresh, Use};
+use crate::space::{PendingBlock, SchemeBlock};
 use crate::store::Store;
 use crate::tables::Tables;
 use crate::units::{Epoch, Pbn};
@@ -73,8 +73,8 @@ fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limits: Limits) -> 
 pub fn plan_carriers(store: &Store, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
     let candidates = store.contents.held.of(epoch).filter_map(|(pbn, held)| match &held.state {
         // The fingerprint is counted too.
-        Holding::Small(data) => Some(Candidate { pbn, bytes: data.len(), links: store.tables.pending_counts.get(pbn) - 1 }),
-        Holding::Asked(_) | Holding::Loose | Holding::Noise => None,
+        HeldState::Compressed(data) => Some(Candidate { pbn, bytes: data.len(), links: store.tables.pending_counts.get(pbn) - 1 }),
+        HeldState::Compressing(_) | HeldState::Incompressible | HeldState::Noise => None,
     });
     let limits = Limits { slots: store.settings.carrier_slots_max, counts: store.space.link_limit(&store.tables) };
     plan(candidates.collect(), record_bytes, limits)
@@ -96,7 +96,7 @@ impl Log {
                 these.push(rider);
                 free.push(block);
             }
-            store.space.of_scheme.insert(pbn, Use::Carrier);
+            store.space.of_scheme.insert(pbn, SchemeBlock::Carrier);
             counts_now(store, pbn, counts, true);
             riders.push(these);
         }
@@ -109,14 +109,14 @@ impl Log {
 /// Takes a held block to where it is packed. Returns it with what it counted.
 pub(super) fn take_rider(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> (Rider, i16) {
     let Moving { state, fresh, counted, .. } = take_away(store, epoch, block, to);
-    let Holding::Small(data) = state else { unreachable!("only what compresses is packed") };
+    let HeldState::Compressed(data) = state else { unreachable!("only what compresses is packed") };
     (Rider { fingerprint: fresh.fingerprint, data }, counted)
 }
 
 /// A held block that has left its own block, and is not at its new place yet.
 pub(super) struct Moving {
-    pub state: Holding,
-    pub fresh: Fresh,
+    pub state: HeldState,
+    pub fresh: PendingBlock,
     pub content: Slice,
     /// The count of its own block.
     pub counted: i16,
@@ -124,9 +124,9 @@ pub(super) struct Moving {
 
 /// Takes a held block to another place: the index names that place, and the count of its own block becomes 0.
 pub(super) fn take_away(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> Moving {
-    let fresh = store.space.fresh.remove(block).and_then(|fresh| Some((fresh.held.clone()?, fresh)));
+    let fresh = store.space.pending.remove(block).and_then(|fresh| Some((fresh.held.clone()?, fresh)));
     let held = store.contents.held.remove(epoch, block).zip(fresh);
-    let (Held { state, .. }, (content, fresh)) = held.expect("a held block is pending, and has its content");
+    let (HeldBlock { state, .. }, (content, fresh)) = held.expect("a held block is pending, and has its content");
     store.index.remove(&fresh.fingerprint, block);
     store.index.insert(&fresh.fingerprint, to);
     Moving { state, fresh, content, counted: empty(store, block) }

@@ -8,9 +8,9 @@
 //! 3. Held content is copied where it would keep the memory of a whole request, and counts in the account of memory.
 //! 4. In a stream of large epochs whose packs save nothing, little is compressed (`estimate.rs`), until packs save something again.
 
-use crate::answers::{Answers, Journal, Lies};
+use crate::answers::{Answers, Journal, SlotContent};
 use crate::buffer::Slice;
-use crate::contents::{Held, Holding};
+use crate::contents::{HeldBlock, HeldState};
 use crate::format::codec::looks_random;
 use crate::format::entry::Kind;
 use crate::interface::{Action, IoId};
@@ -41,8 +41,8 @@ impl Log {
     pub fn holds_enough(&self, store: &Store, answers: &Answers) -> bool {
         // Half of the room is left to a request of many blocks.
         let is_half_full = store.contents.held.len() * 2 >= held_blocks_max(store);
-        let wants_packs = is_half_full || answers.journal.ring_wants_packs(store);
-        wants_packs && store.contents.held.asks(store.tables.open.number) || answers.journal.ring_waits_for_content(store)
+        let wants_packs = is_half_full || answers.journal.wants_packs(store);
+        wants_packs && store.contents.held.asks(store.tables.open.number) || answers.journal.waits_for_content(store)
     }
 
     /// Holds back the content of a new block of the open epoch, if it may. Returns the content to be kept.
@@ -77,7 +77,7 @@ impl Log {
         let Some(epoch) = store.contents.held.answer(io, pbn, data) else { return };
         if !store.contents.held.asks(epoch) {
             if !Self::is_to_be_packed(store, epoch) {
-                send_held(store, &mut answers.journal, epoch, |state| !matches!(state, Holding::Small(_)));
+                send_held(store, &mut answers.journal, epoch, |state| !matches!(state, HeldState::Compressed(_)));
             }
             store.commit_may_go_on();
         }
@@ -115,7 +115,7 @@ fn copy(store: &Store, slice: &Slice) -> Slice {
 }
 
 /// Sends the held blocks of an epoch that `wants` accepts to their own blocks.
-pub fn send_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, wants: impl Fn(&Holding) -> bool) {
+pub fn send_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, wants: impl Fn(&HeldState) -> bool) {
     let goes: Vec<Pbn> = store.contents.held.of(epoch).filter(|(_, held)| wants(&held.state)).map(|(pbn, _)| pbn).collect();
     let contents = goes.into_iter().map(|pbn| (pbn, take_held(store, journal, epoch, pbn))).collect();
     store.send_contents(contents);
@@ -123,9 +123,9 @@ pub fn send_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, wants: 
 
 /// Takes a held block that goes to its own block. Returns its content.
 pub(super) fn take_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn) -> Slice {
-    let fresh = store.space.fresh.get(pbn).and_then(|fresh| Some((fresh.held.clone()?, fresh.fingerprint)));
+    let fresh = store.space.pending.get(pbn).and_then(|fresh| Some((fresh.held.clone()?, fresh.fingerprint)));
     let held = store.contents.held.remove(epoch, pbn).zip(fresh);
-    let (Held { lbns, .. }, (content, fingerprint)) = held.expect("a held block is pending, and has its content");
-    journal.content_goes_to(store, pbn, lbns.into_iter().map(|lbn| Lies { lbn, slot: 0, fingerprint }).collect());
+    let (HeldBlock { lbns, .. }, (content, fingerprint)) = held.expect("a held block is pending, and has its content");
+    journal.content_goes_to(store, pbn, lbns.into_iter().map(|lbn| SlotContent { lbn, slot: 0, fingerprint }).collect());
     content
 }

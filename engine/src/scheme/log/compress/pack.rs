@@ -11,9 +11,9 @@
 use super::carry::{Moving, counts_now, free_unwritten, take_away, take_rider};
 use super::hold::{held_blocks_max, take_held};
 use super::rider::Rider;
-use crate::answers::{Answers, Journal, Lies};
+use crate::answers::{Answers, Journal, SlotContent};
 use crate::buffer::Slice;
-use crate::contents::Holding;
+use crate::contents::HeldState;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
@@ -21,7 +21,7 @@ use crate::scheme::log::Log;
 use crate::scheme::log::estimate::TRIAL_BLOCKS;
 use crate::scheme::log::sealed::sealed;
 use crate::settings::Compression;
-use crate::space::Fresh;
+use crate::space::PendingBlock;
 use crate::store::Store;
 use crate::units::{Epoch, Lbn, Pbn, index};
 use std::cmp::Reverse;
@@ -100,7 +100,7 @@ impl Log {
         if !Self::is_to_be_packed(store, epoch) {
             return;
         }
-        let wants_packs = answers.journal.ring_wants_packs(store);
+        let wants_packs = answers.journal.wants_packs(store);
         let most = held_blocks_max(store);
         let ring = if store.settings.keeps_promises { index(answers.journal.contents_max(store)) } else { usize::MAX };
         let batch = if self.estimate.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
@@ -139,7 +139,7 @@ impl Log {
         let (mut small, mut whole, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut incompressible = 0;
         for (pbn, held) in store.contents.held.answered(epoch) {
-            incompressible += usize::from(matches!(held.state, Holding::Loose));
+            incompressible += usize::from(matches!(held.state, HeldState::Incompressible));
             let mut lbns = held.lbns.clone();
             lbns.retain(|lbn| store.tables.open.points.get(lbn) == Some(&MapEntry::Block { pbn, slot: 0 }));
             lbns.sort_unstable();
@@ -152,8 +152,8 @@ impl Log {
             let block = MappedBlock { lbns, pbn };
             match &held.state {
                 _ if !is_known => others.push(pbn),
-                Holding::Small(data) => small.push(CompressedBlock { block, bytes: data.len() }),
-                Holding::Loose | Holding::Noise | Holding::Asked(_) => whole.push(block),
+                HeldState::Compressed(data) => small.push(CompressedBlock { block, bytes: data.len() }),
+                HeldState::Incompressible | HeldState::Noise | HeldState::Compressing(_) => whole.push(block),
             }
         }
         small.sort_unstable();
@@ -200,14 +200,14 @@ fn put_at(store: &mut Store, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, mo
     counts_now(store, pbn, counted, false);
     let lies = map_to(store, lbns, (pbn, 0), fresh.fingerprint);
     journal.content_goes_to(store, pbn, lies);
-    store.space.fresh.insert(pbn, fresh);
+    store.space.pending.insert(pbn, fresh);
     content
 }
 
 /// Maps these LBNs to the new place, in the open epoch.
-fn map_to(store: &mut Store, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<Lies> {
+fn map_to(store: &mut Store, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<SlotContent> {
     store.tables.open.points.extend(lbns.iter().map(|&lbn| (lbn, MapEntry::Block { pbn, slot })));
-    lbns.into_iter().map(|lbn| Lies { lbn, slot, fingerprint }).collect()
+    lbns.into_iter().map(|lbn| SlotContent { lbn, slot, fingerprint }).collect()
 }
 
 fn take_riders(store: &mut Store, epoch: Epoch, blocks: Vec<CompressedBlock>, place: Pbn) -> Vec<PackedRider> {
@@ -236,7 +236,10 @@ fn make_pack(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn, r
         UnitHeader { kind: UnitKind::Pack, incarnation, sequence: 0, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: true };
     let (block, authenticator) = sealed(store, writer, &header, pbn);
     let held = Some(block.clone());
-    store.space.fresh.insert(pbn, Fresh { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
+    store
+        .space
+        .pending
+        .insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
     store.tables.open.has_packs = true;
     block
 }

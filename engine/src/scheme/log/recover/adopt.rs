@@ -8,7 +8,7 @@ use super::{Damaged, Opening, State};
 use crate::map::Map;
 use crate::scheme::log::copies::Segments;
 use crate::scheme::log::{Log, LogUnit};
-use crate::space::Use;
+use crate::space::SchemeBlock;
 use crate::store::Store;
 use crate::tables::{Committed, Epoch as Records, Unchained};
 use crate::units::{Epoch, Pbn};
@@ -42,9 +42,9 @@ impl Opening {
         log.units = ended.units.iter().map(|&ScannedUnit { pbn, incarnation, epoch, .. }| LogUnit { pbn, incarnation, epoch }).collect();
         log.segments = Segments::read(since, ended.compacted.clone());
         log.places = ended.next_places.iter().copied().collect();
-        let used = |unit: &ScannedUnit| (unit.pbn, if unit.is_carrier { Use::Carrier } else { Use::Plain });
-        let mut blocks: Map<Pbn, Use> = ended.units.iter().map(used).collect();
-        blocks.extend(ended.compacted.iter().chain(&ended.next_places).map(|&pbn| (pbn, Use::Plain)));
+        let used = |unit: &ScannedUnit| (unit.pbn, if unit.is_carrier { SchemeBlock::Carrier } else { SchemeBlock::Plain });
+        let mut blocks: Map<Pbn, SchemeBlock> = ended.units.iter().map(used).collect();
+        blocks.extend(ended.compacted.iter().chain(&ended.next_places).map(|&pbn| (pbn, SchemeBlock::Plain)));
         store.space.of_scheme = blocks;
         // A log without records needs this too: its next place may hold no unit now, and one the next time. Where no place is named there
         // is no next one.

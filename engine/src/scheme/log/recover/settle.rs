@@ -8,7 +8,7 @@ use crate::format::unit::UnitWriter;
 use crate::io::FlushFor;
 use crate::scheme::log::Log;
 use crate::scheme::log::write::write_units;
-use crate::space::Fresh;
+use crate::space::PendingBlock;
 use crate::store::Store;
 use crate::units::Epoch;
 
@@ -37,8 +37,9 @@ impl Settling {
     /// Keeps in memory what another opening would write again, for reads of an opening that may not write.
     pub fn keep(&mut self, store: &mut Store) {
         for (pbn, content) in std::mem::take(&mut self.to_rewrite) {
-            let fresh = Fresh { kind: Kind::None, fingerprint: FingerprintEntry::NONE.value, epoch: 0, held: Some(content), waits: false };
-            store.space.fresh.insert(pbn, fresh);
+            let fresh =
+                PendingBlock { kind: Kind::None, fingerprint: FingerprintEntry::NONE.value, epoch: 0, held: Some(content), waits: false };
+            store.space.pending.insert(pbn, fresh);
         }
     }
 

@@ -15,15 +15,15 @@ pub(super) fn commit_records(store: &mut Store, epoch: Epoch, carriers: &[(Pbn, 
     for &(pbn, authenticator) in carriers {
         pending.of_carrier(pbn, authenticator);
         store.space.carriers.changed(pbn, true);
-        store.end_fresh(pbn, epoch.0);
+        store.end_pending(pbn, epoch.0);
     }
     for record in records {
         pending.effects_of(record, &mut |effect| commit_effect(store, epoch, &effect, &mut unlinked));
         match record {
-            Record::New { pbn, .. } => store.end_fresh(*pbn, epoch.0),
+            Record::New { pbn, .. } => store.end_pending(*pbn, epoch.0),
             Record::Carrier { pbn, .. } => {
                 store.space.carriers.changed(*pbn, true);
-                store.end_fresh(*pbn, epoch.0);
+                store.end_pending(*pbn, epoch.0);
             }
             Record::Extent { pbn, olds, .. } => {
                 let blocks: u64 = olds.iter().map(|run| run.blocks).sum();

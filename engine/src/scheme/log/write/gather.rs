@@ -85,7 +85,7 @@ impl Commit {
             }
             // Where a damaged map has linked to a block that was free, that link was never counted.
             let old = old.pbn().filter(|&old| pending != Some(old));
-            let record = match pending.and_then(|pbn| Some((pbn, store.space.fresh.get(pbn)?))) {
+            let record = match pending.and_then(|pbn| Some((pbn, store.space.pending.get(pbn)?))) {
                 Some((pbn, fresh)) if fresh.kind == Kind::Carrier => {
                     self.records.push(Record::Carrier { pbn, authenticator: fresh.fingerprint });
                     Record::Link { lbn, to, old }

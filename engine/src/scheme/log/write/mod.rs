@@ -21,7 +21,7 @@ use super::limits::{PLACES_LEFT_MIN, UNIT_RECORD_BYTES};
 use super::places::Reserved;
 use super::{Log, Unlinked};
 use crate::answers::Answers;
-use crate::contents::Holding;
+use crate::contents::HeldState;
 use crate::format::record::Record;
 use crate::interface::{IoId, Trace};
 use crate::io::FlushFor;
@@ -167,7 +167,7 @@ impl Log {
 impl Commit {
     /// Counts the riders of the committing epoch for the ledger.
     pub(super) fn count_riders(&mut self, store: &Store, epoch: Epoch, carriers: &[Vec<Pbn>]) {
-        let rides = |state: &Holding| matches!(state, Holding::Small(data) if data.len() <= RIDES_BYTES_MAX);
+        let rides = |state: &HeldState| matches!(state, HeldState::Compressed(data) if data.len() <= RIDES_BYTES_MAX);
         self.counts.could_ride = store.contents.held.of(epoch).any(|(_, held)| rides(&held.state));
         (self.counts.carriers, self.counts.riders) = (carriers.len(), carriers.iter().map(Vec::len).sum());
     }
@@ -212,7 +212,7 @@ impl Commit {
 /// The new blocks of an epoch, which its records are to name. A block that no LBN of the epoch means any more dies here: no unit names it,
 /// so nothing may link to it from now on.
 fn pending_blocks(store: &mut Store, epoch: &mut Records) -> BTreeSet<Pbn> {
-    let is_alive = |pbn: &&Pbn| store.space.fresh.get(**pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch.number.0);
+    let is_alive = |pbn: &&Pbn| store.space.pending.get(**pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch.number.0);
     let mut pending: BTreeSet<Pbn> = epoch.births.iter().filter(is_alive).copied().collect();
     // Where counts on the medium are wrong, a block without a link may be alive.
     if !epoch.cancelled.is_empty() || epoch.birth_lost_a_link {
@@ -222,7 +222,7 @@ fn pending_blocks(store: &mut Store, epoch: &mut Records) -> BTreeSet<Pbn> {
             pending.remove(&pbn);
             // Its links were cancelled with their LBNs; the link of its fingerprint is cancelled here.
             epoch.cancelled.push(pbn);
-            store.end_birth(pbn);
+            store.drop_fingerprint(pbn);
         }
     }
     pending

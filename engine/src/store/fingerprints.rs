@@ -21,15 +21,15 @@ use crate::units::{Pbn, index};
 
 impl Store {
     /// Whether blocks with a count and without an entry are linked, so that they get fingerprints (invariants 3 and 4).
-    fn names_nameless(&self) -> bool {
+    fn restores_missing(&self) -> bool {
         let are_read = self.settings.refill_reads_per_second > 0;
         are_read && !self.tables.has_records() && !self.medium.superblock.garbage_possible && self.medium.superblock.protected.is_empty()
     }
 
     /// Whether a page of fingerprints was never written, and no block of it lacks a fingerprint.
-    pub fn has_no_names(&mut self, id: PageId) -> bool {
+    pub fn has_no_fingerprints(&mut self, id: PageId) -> bool {
         let (counts, _) = self.geometry.refs_of(self.geometry.first_pbn(id));
-        self.tables.is_blank(&mut self.io, id) && (!self.names_nameless() || self.tables.is_blank(&mut self.io, counts))
+        self.tables.is_blank(&mut self.io, id) && (!self.restores_missing() || self.tables.is_blank(&mut self.io, counts))
     }
 
     /// The linked blocks without a whole fingerprint of a page of fingerprints, which is in memory. `Err`: that page of counts has to be
@@ -37,9 +37,9 @@ impl Store {
     pub fn unnamed_on(&mut self, id: PageId) -> Result<Vec<Pbn>, PageId> {
         let first = self.geometry.first_pbn(id);
         let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
-        let names_nameless = self.names_nameless();
+        let restores_missing = self.restores_missing();
         let page = self.tables.pages.expect(id);
-        let is_nameless = names_nameless && page.damaged == 0;
+        let is_nameless = restores_missing && page.damaged == 0;
         let entries = (0..blocks).map(|i| (first + i, page.content.fingerprint(index(i))));
         let wanting = entries.filter(|(_, entry)| entry.short().is_some() || is_nameless && entry.is_none());
         let mut wanting: Vec<(Pbn, FingerprintEntry)> = wanting.collect();
@@ -47,12 +47,12 @@ impl Store {
         if wanting.iter().any(|(_, entry)| entry.is_none()) && matches!(self.tables.ensure(&mut self.io, counts), Access::Loading) {
             return Err(counts);
         }
-        wanting.retain(|&(pbn, entry)| (entry.short().is_some() || self.tables.is_linked(pbn)) && self.may_be_named(pbn));
+        wanting.retain(|&(pbn, entry)| (entry.short().is_some() || self.tables.is_linked(pbn)) && self.may_get_fingerprint(pbn));
         Ok(wanting.into_iter().map(|(pbn, _)| pbn).collect())
     }
 
     /// Whether restored fingerprints have not entered their pages yet.
-    pub fn names_are_on_their_way(&self) -> bool {
+    pub fn fingerprints_are_on_their_way(&self) -> bool {
         !self.io.failed
             && (!self.tables.open.named.is_empty()
                 || self.tables.committing.as_ref().is_some_and(|epoch| !epoch.named.is_empty())
@@ -60,11 +60,11 @@ impl Store {
     }
 
     /// Whether nothing under way changes the block's fingerprint.
-    fn may_be_named(&self, pbn: Pbn) -> bool {
+    fn may_get_fingerprint(&self, pbn: Pbn) -> bool {
         let is_named = |epoch: &Epoch| epoch.named.contains_key(&pbn);
         let is_on_its_way = is_named(&self.tables.open) || self.tables.committing.as_ref().is_some_and(is_named) || self.settle.names(pbn);
         !is_on_its_way
-            && !self.space.fresh.contains(pbn)
+            && !self.space.pending.contains(pbn)
             && !self.contents.suspects.contains(&pbn)
             && !self.tables.is_losing_its_name(pbn)
             && !self.space.is_of_scheme(pbn)
@@ -72,9 +72,9 @@ impl Store {
 
     /// Restores the fingerprint of a linked block whose content was read, if it lacks it. Returns whether it does: the block has the
     /// fingerprint now, or with the open epoch.
-    pub fn name_again(&mut self, pbn: Pbn, fingerprint: Fingerprint) -> bool {
+    pub fn restore_fingerprint(&mut self, pbn: Pbn, fingerprint: Fingerprint) -> bool {
         let is_trusted = self.tables.proved_only.is_none() && !self.io.failed;
-        if self.io.stage != Stage::Serving || !is_trusted || self.io.read_only || !self.may_be_named(pbn) {
+        if self.io.stage != Stage::Serving || !is_trusted || self.io.read_only || !self.may_get_fingerprint(pbn) {
             return false;
         }
         let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));

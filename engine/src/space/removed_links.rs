@@ -9,14 +9,14 @@ use crate::units::{Pbn, count};
 
 /// Removed links that still count, and the blocks that will be free without them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gone {
+pub struct RemovedLinks {
     /// Links from the map.
     pub links: u64,
     /// Blocks that no link from the map keeps any more; a lower bound unless all refs pages are in memory.
     pub blocks: u64,
 }
 
-impl Gone {
+impl RemovedLinks {
     /// Counts `times` removed links of a block with `refs` links.
     fn add(&mut self, refs: u8, times: u64) {
         // One link is the fingerprint's.
@@ -28,10 +28,10 @@ impl Gone {
 
 impl Space {
     /// Counts removed links that still count. Each item of `unlinked` is one removed link of that block.
-    pub fn gone(&self, tables: &Tables, unlinked: impl Iterator<Item = Pbn>) -> Gone {
+    pub fn removed_links(&self, tables: &Tables, unlinked: impl Iterator<Item = Pbn>) -> RemovedLinks {
         let mut unlinked: Vec<Pbn> = unlinked.collect();
         unlinked.sort_unstable();
-        let (mut gone, mut unseen) = (Gone::default(), 0);
+        let (mut gone, mut unseen) = (RemovedLinks::default(), 0);
         for same in unlinked.chunk_by(|a, b| a == b) {
             let (pbn, times) = (same[0], count(same.len()));
             let (id, at) = self.geometry.refs_of(pbn);
@@ -43,7 +43,7 @@ impl Space {
         }
         // Each of these links frees a block, unless the block had other links.
         let company = self.map_links().map_or(u64::MAX, |links| links.saturating_sub(self.census.unique + self.census.shared));
-        Gone { links: gone.links + unseen, blocks: gone.blocks + unseen.saturating_sub(company) }
+        RemovedLinks { links: gone.links + unseen, blocks: gone.blocks + unseen.saturating_sub(company) }
     }
 }
 
@@ -63,9 +63,9 @@ mod tests {
             (0, 1, (0, 0)),
         ];
         for (refs, times, (links, blocks)) in cases {
-            let mut gone = Gone::default();
+            let mut gone = RemovedLinks::default();
             gone.add(refs, times);
-            assert_eq!(gone, Gone { links, blocks }, "{times} of {refs}");
+            assert_eq!(gone, RemovedLinks { links, blocks }, "{times} of {refs}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Blocks that are in use although the tables do not say so.
+//! The kinds of blocks that are in use although the tables do not say so.
 
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::Kind;
 
 /// A pending block: its content is on its way to the device, or its fingerprint is not in the table yet.
-pub(crate) struct Fresh {
+pub(crate) struct PendingBlock {
     pub kind: Kind,
     pub fingerprint: Fingerprint,
     /// The epoch whose commit allows the fingerprint into the table.
@@ -18,7 +18,7 @@ pub(crate) struct Fresh {
 
 /// The state of a block that belongs to the commit scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum SchemeBlock {
     /// The block is to be written, or holds no content of clients.
     Plain,
     Carrier,

@@ -12,7 +12,7 @@ impl Store {
     }
 
     /// Adds links to a block in the open epoch. They count at once, and the epoch's commit writes the page.
-    pub fn adds_links(&mut self, pbn: Pbn, links: i16) {
+    pub fn add_links(&mut self, pbn: Pbn, links: i16) {
         self.space.change_refs(&mut self.io, &mut self.tables, pbn, links);
         self.tables.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
     }
@@ -43,11 +43,11 @@ impl Store {
             self.tables.open.cancelled.push(pbn);
             return;
         }
-        let born_now = self.space.fresh.get(pbn).is_some_and(|f| f.waits && f.epoch == self.tables.open.number.0);
+        let born_now = self.space.pending.get(pbn).is_some_and(|f| f.waits && f.epoch == self.tables.open.number.0);
         let dies = born_now && self.tables.refs_now(pbn) == 2;
         self.space.change_refs(&mut self.io, &mut self.tables, pbn, if dies { -2 } else { -1 });
         if dies {
-            self.end_birth(pbn);
+            self.drop_fingerprint(pbn);
         }
         self.tables.open.birth_lost_a_link |= born_now && !dies;
     }
