@@ -146,7 +146,7 @@ impl Requests {
                     Ok(_) => return self.read_again(store, op),
                 }
             }
-            let Some((slice, digests)) = &self.reads[op].runs[from.run].arrived else { return };
+            let (slice, digests) = self.reads[op].runs[from.run].arrived();
             let (block, digest) = (slice.nth(from.at), digests.get(from.at).copied().unwrap_or(Digest::Partial));
             match store.is_proved(self.reads[op].lbn(piece), pbn, &expect, digest, block.block(0)) {
                 Ok(true) => {}
@@ -218,16 +218,16 @@ impl Requests {
                 store.space.unpin(pbn);
             }
         }
-        let found = if read.bad { None } else { segments(&request, &read.pieces, &read.runs) };
-        store.io.reply(request.id, found.map_or(Reply::Failed(Failure::Io), Reply::Data));
+        let reply = if read.bad { Reply::Failed(Failure::Io) } else { Reply::Data(segments(&request, &read.pieces, &read.runs)) };
+        store.io.reply(request.id, reply);
         if let Some(next) = self.reads_queued.pop_front() {
             self.begin_read(store, next);
         }
     }
 }
 
-/// The bytes that were asked for, in order; none where a run has not arrived.
-fn segments(request: &Request, pieces: &[Piece], runs: &[RunRead]) -> Option<Vec<Segment>> {
+/// The bytes that were asked for, in order.
+fn segments(request: &Request, pieces: &[Piece], runs: &[RunRead]) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let (begin, end) = (request.offset.0, request.offset.0 + request.length.0);
     let first = begin / BLOCK_BYTES;
@@ -245,7 +245,7 @@ fn segments(request: &Request, pieces: &[Piece], runs: &[RunRead]) -> Option<Vec
                 continue;
             }
             Piece::Here(slice) => slice.clone(),
-            Piece::Run(from) => runs[from.run].arrived.as_ref()?.0.nth(from.at),
+            Piece::Run(from) => runs[from.run].arrived().0.nth(from.at),
         };
         if let Some(Segment::Data { slice: before, start, bytes: so_far }) = segments.last_mut() {
             if *start + *so_far == before.blocks() * BLOCK_SIZE && from == 0 {
@@ -258,5 +258,5 @@ fn segments(request: &Request, pieces: &[Piece], runs: &[RunRead]) -> Option<Vec
         }
         segments.push(Segment::Data { slice, start: index(from), bytes: index(bytes) });
     }
-    Some(segments)
+    segments
 }

@@ -32,6 +32,13 @@ pub(super) struct RunRead {
     pub arrived: Option<(Slice, Vec<Digest>)>,
 }
 
+impl RunRead {
+    /// Its content and digests. All runs of a read have arrived when its pieces are verified or answered.
+    pub fn arrived(&self) -> &(Slice, Vec<Digest>) {
+        self.arrived.as_ref().expect("every run has arrived")
+    }
+}
+
 /// A read that is under way.
 pub(crate) struct ReadOp {
     pub request: Request,

@@ -114,7 +114,9 @@ impl Requests {
                 Some(false) => continue,
                 None => return,
             }
-            let WriteOp { request, lbn, stage: WriteStage::Placing(whole), .. } = &self.writes[op] else { return };
+            let WriteOp { request, lbn, stage: WriteStage::Placing(whole), .. } = &self.writes[op] else {
+                unreachable!("it is at that stage")
+            };
             let written = Written { request: *request, lbn: *lbn, slice: &whole.content, digest: whole.digest, compared: whole.compared };
             match link(store, scheme, answers, &written) {
                 Ok(()) => {
@@ -133,7 +135,9 @@ impl Requests {
             Blocked::Failed(failure) => self.end_write(store, answers, op, Some(failure)),
             Blocked::Compare(pbn) | Blocked::Carrier(pbn) => {
                 let stage = &mut self.writes[op].stage;
-                let WriteStage::Placing(whole) = std::mem::take(stage) else { return };
+                let WriteStage::Placing(whole) = std::mem::take(stage) else {
+                    unreachable!("only a block that looks for its place is compared")
+                };
                 store.space.pin(pbn);
                 whole.compared_with().into_iter().for_each(|before| store.space.unpin(before));
                 *stage = WriteStage::Comparing { whole, pbn, in_slots: matches!(why, Blocked::Carrier(_)) };
@@ -209,8 +213,8 @@ impl Requests {
         let (digest, result) = (arrived.digest(0), arrived.result);
         let slice = arrived.buffer.freeze().slice(0, 1);
         let WriteStage::ReadingBase { slot, .. } = self.writes[op].stage else {
-            let waiting = store.contents.comparing.remove(&pbn).into_iter().flatten();
-            return waiting.for_each(|op| self.candidate_arrived(store, scheme, answers, op, result.is_ok().then_some(&slice)));
+            let waiting = store.contents.comparing.remove(&pbn).expect("a write that compares is listed");
+            return waiting.into_iter().for_each(|op| self.candidate_arrived(store, scheme, answers, op, result.is_ok().then_some(&slice)));
         };
         if result.is_err() {
             return self.end_write(store, answers, op, Some(Failure::Io));
@@ -222,7 +226,7 @@ impl Requests {
     /// Goes on when a possible duplicate of a whole block has been read. `stored` is none if that failed.
     fn candidate_arrived(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, stored: Option<&Slice>) {
         let stage = &mut self.writes[op].stage;
-        let WriteStage::Comparing { whole, pbn, in_slots } = std::mem::take(stage) else { return };
+        let WriteStage::Comparing { whole, pbn, in_slots } = std::mem::take(stage) else { unreachable!("it waits for that block") };
         let compared = stored.and_then(|stored| compare_stored(store, &whole, pbn, in_slots, stored));
         if let (Some(stored), Some(Comparison::SameSlot(_, _, authenticator))) = (stored, compared) {
             // So the next duplicate of one of its slots need not read it.
@@ -272,7 +276,7 @@ impl Requests {
     /// Goes on when the digest of a merged block has arrived.
     pub fn write_digested(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, digest: Digest) {
         let write = &mut self.writes[op];
-        let WriteStage::Digesting { content, base } = std::mem::take(&mut write.stage) else { return };
+        let WriteStage::Digesting { content, base } = std::mem::take(&mut write.stage) else { unreachable!("it waits for its digest") };
         write.stage = WriteStage::Placing(WholeBlock { content, digest, base, compared: Comparison::Nothing });
         if write.request == REPLAYED {
             // The block that the LBN means may hold this content already. The index is still empty, so the block is entered.

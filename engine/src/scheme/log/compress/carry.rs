@@ -72,8 +72,11 @@ fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limits: Limits) -> 
 /// The blocks of each carrier of the committing epoch, whose records take this many bytes.
 pub fn plan_carriers(store: &Store, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
     let candidates = store.contents.held.of(epoch).filter_map(|(pbn, held)| match &held.state {
-        // The fingerprint is counted too.
-        HeldState::Compressed(data) => Some(Candidate { pbn, bytes: data.len(), links: store.tables.pending_counts.get(pbn) - 1 }),
+        HeldState::Compressed(data) => {
+            let counts = store.tables.pending_counts.get(pbn);
+            assert!(counts > 0, "its fingerprint is counted too");
+            Some(Candidate { pbn, bytes: data.len(), links: counts - 1 })
+        }
         HeldState::Compressing(_) | HeldState::Incompressible | HeldState::Noise => None,
     });
     let limits = Limits { slots: store.settings.carrier_slots_max, counts: store.space.link_limit(&store.tables) };

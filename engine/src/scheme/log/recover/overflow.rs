@@ -35,15 +35,10 @@ impl Opening {
 
     /// Ends the overflow: the pages, and their bits, are flushed; or one of them cannot be read, and all records stay.
     pub fn end_overflow(&mut self, store: &mut Store, log: Log) {
-        let (mut reading, Committed { mut records, epoch: certain, .. }) =
-            match (std::mem::take(&mut self.state), store.tables.committed.take()) {
-                (State::Overflowing(reading), Some(committed)) => (reading, committed),
-                // No overflow is under way.
-                (state, committed) => {
-                    (self.state, store.tables.committed) = (state, committed);
-                    return;
-                }
-            };
+        let (State::Overflowing(mut reading), Some(committed)) = (std::mem::take(&mut self.state), store.tables.committed.take()) else {
+            unreachable!("only the pages of an overflow end one")
+        };
+        let Committed { mut records, epoch: certain, .. } = committed;
         let is_whole = log.checkpoint.is_some_and(|checkpoint| !checkpoint.lacks_page);
         let before = records.len();
         if is_whole {

@@ -208,7 +208,7 @@ fn a_hole_before_what_was_flushed_is_damage() {
     for (hole, end) in [(11, 10), (12, 11)] {
         let ended = three().without(hole).end();
         assert_eq!(ends(&ended), (end, end, Some(hole)));
-        assert_eq!((ended.epoch, ended.epoch_seen), (Epoch(end), Epoch(13)), "no number is given block_used_twice");
+        assert_eq!((ended.epoch, ended.epoch_seen), (Epoch(end), Epoch(13)), "no number is given twice");
     }
     // No unit confirms the flush of 12, though a unit lies behind it.
     let unknowing = changed(unit(13, Vec::new()), |h| h.flushed_upto = 11);
