@@ -137,7 +137,7 @@ impl Recount {
                     }
                 }
                 let Tables { pages, window, .. } = tables;
-                window.count_page(geometry, pages.peek(id));
+                window.count_page(geometry, Some(&pages.expect(id).content));
             }
             next += 1;
             self.stage = RecountStage::Map(next);

@@ -161,7 +161,7 @@ impl Engine {
     /// Gives blocks back to the store that are due.
     pub(super) fn give_back(&mut self) {
         let Self { store, scheme, .. } = self;
-        let has_unlinked = scheme.unlinked().next().is_some();
+        let has_unlinked = scheme.has_unlinked();
         if !store.space.is_giving_due(&store.io, has_unlinked) {
             return;
         }
@@ -253,12 +253,19 @@ impl Engine {
         let fills = store.tables.committing.is_none() && !open.is_empty() && !open.is_due && !store.is_behind();
         let timer = open.opened.filter(|_| fills).map(|opened| opened.plus_ms(store.settings.commit_period_ms));
         let anticipated = answers.anticipation.until.filter(|_| fills && open.wanted.is_some());
-        let has_unlinked = scheme.unlinked().next().is_some();
+        let has_unlinked = scheme.has_unlinked();
         let given_back = store.space.give_back_at(io, has_unlinked).filter(|&at| at > now);
-        let jobs = [background.recount.next_at(), background.rebuild.next_at()].map(|at| at.filter(|_| io.stage == Stage::Serving));
-        let first =
-            [io.schedule.more_background.then_some(now), timer, anticipated, store.tables.write_back_at(), store.space.full_deadline(io)];
-        let all = first.into_iter().chain([given_back]).chain(jobs);
-        all.flatten().min().map(|time| time.max(now))
+        let of_job = |at: Option<Time>| at.filter(|_| io.stage == Stage::Serving);
+        let deadlines = [
+            io.schedule.more_background.then_some(now),
+            timer,
+            anticipated,
+            store.tables.write_back_at(),
+            store.space.full_deadline(io),
+            given_back,
+            of_job(background.recount.next_at()),
+            of_job(background.rebuild.next_at()),
+        ];
+        deadlines.into_iter().flatten().min().map(|time| time.max(now))
     }
 }

@@ -261,6 +261,11 @@ impl Scheme {
         log.into_iter().flat_map(|log| log.unlinked())
     }
 
+    /// Whether there are any.
+    pub fn has_unlinked(&self) -> bool {
+        matches!(self, Self::Log(log) if log.has_unlinked())
+    }
+
     /// The number of these, for the account of memory.
     pub fn unlinked_records(&self) -> usize {
         if let Self::Log(log) = self { log.unlinked_records() } else { 0 }

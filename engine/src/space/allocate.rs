@@ -38,17 +38,17 @@ impl Space {
         }
         for _ in 0..self.ready.len() {
             let Some(&pbn) = self.ready.front() else { break };
-            let (page, _) = self.geometry.refs_of(pbn);
-            match tables.ensure(io, page) {
+            let (page, at) = self.geometry.refs_of(pbn);
+            let committed = match tables.ensure(io, page) {
                 Access::Loading => return Err(page),
                 Access::Unreadable => {
                     self.ready.pop_front();
                     continue;
                 }
-                Access::Ready(_) => {}
-            }
+                Access::Ready(resident) => resident.page().content.refs(at),
+            };
             self.ready.pop_front();
-            if tables.refs_now(pbn) != 0 {
+            if tables.with_pending(pbn, committed) != 0 {
                 continue;
             }
             if self.is_busy(pbn) {

@@ -31,8 +31,7 @@ impl Space {
             io.notice(Notice::Damage { what: "a block's count does not agree with its links", at: pbn.0 });
         }
         if !stands_beside {
-            tables.pages.expect(id).content.set_refs(at, after);
-            tables.pages.touch(id, io.now);
+            tables.pages.touch(id, io.now).content.set_refs(at, after);
         }
         self.counted(id.index, pbn, before, after, self.is_of_scheme(pbn));
         if after == 0 {
@@ -69,10 +68,9 @@ impl Space {
         }
         let (id, at) = self.geometry.refs_of(pbn);
         let before = tables.refs_now(pbn);
-        let content = &mut tables.pages.expect(id).content;
+        let content = &mut tables.pages.touch(id, io.now).content;
         let less = |refs: u8| refs.checked_sub(excess).expect("an excess is part of the count");
         content.set_refs(at, less(content.refs(at)));
-        tables.pages.touch(id, io.now);
         let after = less(before);
         self.counted(id.index, pbn, before, after, self.is_of_scheme(pbn));
         if after == 0 {

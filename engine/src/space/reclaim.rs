@@ -142,8 +142,7 @@ impl Space {
             *room -= 1;
             tables.removals.sent += 1;
         } else {
-            tables.pages.expect(names).content.set_fingerprint(at, FingerprintEntry::NONE);
-            tables.pages.touch(names, io.now);
+            tables.pages.touch(names, io.now).content.set_fingerprint(at, FingerprintEntry::NONE);
             tables.removals.unsent.entry(names).or_default().push(pbn);
         }
         io.ledger.reclaimed_blocks += 1;

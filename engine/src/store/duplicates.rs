@@ -54,13 +54,13 @@ impl Store {
         if let Some(since) = self.mapped_since(lbn, pbn, slot) {
             return Ok(DuplicateSearch::Unchanged(pbn, slot, since));
         }
-        let (page, _) = self.geometry.refs_of(pbn);
-        match self.tables.ensure(&mut self.io, page) {
+        let (page, at) = self.geometry.refs_of(pbn);
+        let committed = match self.tables.ensure(&mut self.io, page) {
             Access::Loading => return Err(Blocked::Page(page)),
             Access::Unreadable => return Ok(DuplicateSearch::New),
-            Access::Ready(_) => {}
-        }
-        let refs = self.tables.refs_now(pbn);
+            Access::Ready(resident) => resident.page().content.refs(at),
+        };
+        let refs = self.tables.with_pending(pbn, committed);
         if refs == 0 {
             self.io.notice(Notice::Damage { what: "a fingerprint names a block without links", at: pbn.0 });
             self.index.remove(fp, pbn);
@@ -134,7 +134,7 @@ impl Store {
 
     /// Forgets the fingerprint of a pending block whose last link is gone: it need not enter the table.
     pub fn drop_fingerprint(&mut self, pbn: Pbn) {
-        let Some(pending) = self.space.pending.get_mut(pbn) else { return };
+        let pending = self.space.pending.get_mut(pbn).expect("only a pending block loses its fingerprint here");
         pending.waits = false;
         let (kind, fingerprint, epoch, done) = (pending.kind, pending.fingerprint, pending.epoch, pending.held.is_none());
         if self.contents.held.remove(Epoch(epoch), pbn).is_some() || done {

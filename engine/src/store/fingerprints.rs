@@ -81,8 +81,7 @@ impl Store {
         let Some(page) = self.tables.pages.get(names) else { return false };
         let entry = page.content.fingerprint(at);
         if entry.short() == Some(fingerprint.short()) {
-            self.tables.pages.expect(names).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
-            self.tables.pages.touch(names, self.io.now);
+            self.tables.pages.touch(names, self.io.now).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
             self.index.insert(&fingerprint, pbn);
             return true;
         }
@@ -100,10 +99,9 @@ impl Store {
     /// Enters a restored fingerprint whose increment is durable on its page, which is in memory.
     pub fn enter_name(&mut self, pbn: Pbn, fingerprint: Fingerprint) {
         let (id, at) = self.geometry.fingerprint_of(pbn);
-        let page = self.tables.pages.expect(id);
+        let page = self.tables.pages.touch(id, self.io.now);
         debug_assert!(page.content.fingerprint(at).is_none(), "a block that is named again has no name");
         page.content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
-        self.tables.pages.touch(id, self.io.now);
         if !self.contents.suspects.contains(&pbn) {
             self.index.offer(&fingerprint, pbn);
         }

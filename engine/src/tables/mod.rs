@@ -187,9 +187,9 @@ impl Tables {
         u8::try_from(i16::from(committed).saturating_add(self.pending_counts.get(pbn))).unwrap_or(REFS_UNKNOWN)
     }
 
-    /// The counts of blocks, from entry `at` of their refs page on. Empty if the page is not in memory.
+    /// The counts of blocks, from entry `at` of their refs page on, which is in memory.
     pub fn counts(&mut self, refs: PageId, at: usize, first: Pbn, blocks: u64) -> Vec<(Pbn, u8)> {
-        let Some(page) = self.pages.get(refs) else { return Vec::new() };
+        let page = self.pages.expect(refs);
         let committed: Vec<u8> = (0..blocks).map(|i| page.content.refs(at + index(i))).collect();
         committed.into_iter().zip(first.0..).map(|(refs, pbn)| (Pbn(pbn), self.with_pending(Pbn(pbn), refs))).collect()
     }

@@ -17,10 +17,11 @@ const READ_RETRIES: u8 = 2;
 impl Tables {
     /// Asks for a page: begins to read it if nothing is known of it.
     pub fn ensure(&mut self, io: &mut Io, id: PageId) -> Access<'_> {
-        if !self.pages.holds(id) {
-            self.begin_load(io, id);
+        if let Some(place) = self.pages.find(id) {
+            return self.pages.at(place);
         }
-        self.pages.access(id)
+        self.begin_load(io, id);
+        self.pages.find(id).map_or(Access::Loading, |place| self.pages.at(place))
     }
 
     /// Calls a task when a page that is being read is in memory, or is found to be unreadable.

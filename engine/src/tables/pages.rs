@@ -113,17 +113,14 @@ impl Pages {
         }
     }
 
-    fn place(&self, id: PageId) -> Option<&Place> {
-        self.slots[*self.places.get(&id)?].as_ref()
+    /// The number of the place of a page that is in memory, being read, or known to be unreadable.
+    pub fn find(&self, id: PageId) -> Option<usize> {
+        self.places.get(&id).copied()
     }
 
-    fn place_mut(&mut self, id: PageId) -> Option<&mut Place> {
-        self.slots[*self.places.get(&id)?].as_mut()
-    }
-
-    /// Whether the page can be used now.
-    pub fn access(&mut self, id: PageId) -> Access<'_> {
-        match self.place_mut(id) {
+    /// Whether the page in this place can be used now.
+    pub fn at(&mut self, place: usize) -> Access<'_> {
+        match &mut self.slots[place] {
             Some(Place { used, slot: Slot::Ready(page), .. }) => Access::Ready(Resident { page, used }),
             Some(Place { slot: Slot::Loading { .. }, .. }) | None => Access::Loading,
             Some(Place { slot: Slot::Unreadable, .. }) => Access::Unreadable,
@@ -132,7 +129,8 @@ impl Pages {
 
     /// The page, if it is in memory.
     pub fn get(&mut self, id: PageId) -> Option<&mut Page> {
-        match self.access(id) {
+        let place = self.find(id)?;
+        match self.at(place) {
             Access::Ready(resident) => Some(resident.page()),
             Access::Loading | Access::Unreadable => None,
         }
@@ -140,7 +138,7 @@ impl Pages {
 
     /// The content of the page, if it is in memory. This does not count as a use of the page.
     pub fn peek(&self, id: PageId) -> Option<&PageContent> {
-        match &self.place(id)?.slot {
+        match &self.slots[self.find(id)?].as_ref()?.slot {
             Slot::Ready(page) => Some(&page.content),
             Slot::Loading { .. } | Slot::Unreadable => None,
         }
@@ -155,7 +153,8 @@ impl Pages {
     }
 
     pub fn slot_mut(&mut self, id: PageId) -> Option<&mut Slot> {
-        self.place_mut(id).map(|place| &mut place.slot)
+        let place = self.find(id)?;
+        self.slots[place].as_mut().map(|place| &mut place.slot)
     }
 
     /// Whether the page is in memory, being read, or known to be unreadable.
@@ -181,12 +180,20 @@ impl Pages {
         self.places.insert(id, place);
     }
 
-    /// Marks a page as changed. It is written after the delay, or earlier. A commit writes the map pages that it composes at once.
-    pub fn touch(&mut self, id: PageId, now: Time) {
-        if let Some(page) = self.get(id).filter(|page| page.dirty.is_none()) {
+    /// Marks a page, which is in memory, as changed, and returns it. It is written after the delay, or earlier. A commit writes the map
+    /// pages that it composes at once.
+    ///
+    /// # Panics
+    /// When the page is not in memory.
+    pub fn touch(&mut self, id: PageId, now: Time) -> &mut Page {
+        let place = self.find(id).and_then(|place| self.slots[place].as_mut());
+        let Some(Place { used, slot: Slot::Ready(page), .. }) = place else { unreachable!("only a page in memory changes") };
+        *used = true;
+        if page.dirty.is_none() {
             page.dirty = Some(now);
             self.dirty.insert(id);
         }
+        page
     }
 
     /// Evicts unused pages until the cache is within its share. Returns false if too many pages are dirty: some must be written first.

@@ -52,7 +52,7 @@ impl Tables {
     pub fn page_written(&mut self, io: &mut Io, id: PageId, removed: Vec<Pbn>, stamp: u64, result: Result<(), IoFailure>) -> bool {
         self.page_writes -= 1;
         // A page that is being written stays in memory.
-        let Some(page) = self.pages.get(id) else { return false };
+        let page = self.pages.expect(id);
         page.writing = false;
         if result.is_err() {
             // Its content is nowhere else, so the page stays in memory.
@@ -109,7 +109,7 @@ impl Tables {
         let ids: Vec<PageId> = self.pages.dirty.iter().copied().collect();
         let mut next = io.now.plus_ms(self.delay_ms.max(1));
         for id in ids {
-            let Some(page) = self.pages.get(id) else { continue };
+            let page = self.pages.expect(id);
             let (due, is_writing) = (page.dirty.map_or(Time(u64::MAX), |since| since.plus_ms(self.delay_ms)), page.writing);
             if due > io.now {
                 next = next.min(due);
@@ -150,7 +150,7 @@ impl Tables {
         let ids: Vec<PageId> = self.pages.dirty.iter().copied().take(most.saturating_mul(2).max(1)).collect();
         let (mut sent, mut waits) = (0, false);
         for id in ids {
-            if sent >= most || self.pages.get(id).is_none_or(|page| page.writing) {
+            if sent >= most || self.pages.expect(id).writing {
                 continue;
             }
             if self.may_be_written(id) {

@@ -128,6 +128,11 @@ impl Log {
         self.unlinked.iter().map(|of| of.blocks.len()).sum()
     }
 
+    /// Whether links that are gone still count.
+    pub fn has_unlinked(&self) -> bool {
+        self.unlinked.iter().any(|of| !of.blocks.is_empty())
+    }
+
     /// Blocks that have lost a link and are not freed yet, once for each link.
     pub fn unlinked(&self) -> impl Iterator<Item = Pbn> + '_ {
         self.unlinked.iter().flat_map(|of| of.blocks.iter().copied())
