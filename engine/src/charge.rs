@@ -1,6 +1,7 @@
 //! The charges for records, held content and the log, in the account of memory.
 
 use crate::memory::{Accountant, Part};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// The accountant, and the current charges for what is counted at the end of each step.
@@ -24,10 +25,11 @@ impl Memory {
             (Part::Log, log, &mut self.log_charged),
         ];
         for (part, bytes, charged) in parts {
-            if bytes > *charged {
-                self.accountant.take(part, bytes - *charged);
-            } else {
-                self.accountant.give(part, *charged - bytes);
+            match bytes.cmp(charged) {
+                // Most steps change none of them, and the account is shared among threads.
+                Ordering::Equal => {}
+                Ordering::Greater => self.accountant.take(part, bytes - *charged),
+                Ordering::Less => self.accountant.give(part, *charged - bytes),
             }
             *charged = bytes;
         }

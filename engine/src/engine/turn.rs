@@ -249,23 +249,24 @@ impl Engine {
             return None;
         }
         let open = &store.tables.open;
+        let mut first: Option<Time> = io.schedule.more_background.then_some(now);
+        let mut due = |at: Option<Time>| {
+            if let Some(at) = at {
+                first = Some(first.map_or(at, |first| first.min(at)));
+            }
+        };
         // While a commit waits for packs, or for pages of earlier epochs, no timer makes it go on.
-        let fills = store.tables.committing.is_none() && !open.is_empty() && !open.is_due && !store.is_behind();
-        let timer = open.opened.filter(|_| fills).map(|opened| opened.plus_ms(store.settings.commit_period_ms));
-        let anticipated = answers.anticipation.until.filter(|_| fills && open.wanted.is_some());
-        let has_unlinked = scheme.has_unlinked();
-        let given_back = store.space.give_back_at(io, has_unlinked).filter(|&at| at > now);
-        let of_job = |at: Option<Time>| at.filter(|_| io.stage == Stage::Serving);
-        let deadlines = [
-            io.schedule.more_background.then_some(now),
-            timer,
-            anticipated,
-            store.tables.write_back_at(),
-            store.space.full_deadline(io),
-            given_back,
-            of_job(background.recount.next_at()),
-            of_job(background.rebuild.next_at()),
-        ];
-        deadlines.into_iter().flatten().min().map(|time| time.max(now))
+        if store.tables.committing.is_none() && !open.is_empty() && !open.is_due && !store.is_behind() {
+            due(open.opened.map(|opened| opened.plus_ms(store.settings.commit_period_ms)));
+            due(answers.anticipation.until.filter(|_| open.wanted.is_some()));
+        }
+        due(store.tables.write_back_at());
+        due(store.space.full_deadline(io));
+        due(store.space.give_back_at(io, scheme.has_unlinked()).filter(|&at| at > now));
+        if io.stage == Stage::Serving {
+            due(background.recount.next_at());
+            due(background.rebuild.next_at());
+        }
+        first.map(|time| time.max(now))
     }
 }

@@ -112,10 +112,13 @@ impl Recovery {
     /// Whether everything that was replayed is durable, or never will be. Then the volume has to serve.
     #[must_use]
     pub fn is_replayed(store: &mut Store, answers: &mut Answers) -> bool {
+        if store.io.stage != Stage::Recalling {
+            return false;
+        }
         let journal = &mut answers.journal;
         let is_checked = journal.traces == [None; 2];
         let done = is_checked && journal.recalled.is_empty() && store.tables.open.is_empty() && store.tables.committing.is_none();
-        if store.io.stage != Stage::Recalling || !(done || store.io.failed) {
+        if !(done || store.io.failed) {
             return false;
         }
         if journal.broken > 0 {
