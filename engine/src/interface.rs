@@ -159,7 +159,7 @@ pub enum Action {
         traces: Traces,
     },
     /// Drop the journal of the last server, since its entries are durable. A new journal begins.
-    Recalled,
+    Replayed,
     /// The answer to [`Event::Close`]. `clean`: everything is durable and the volume marked clean. Otherwise something has failed.
     Closed {
         clean: bool,
@@ -298,7 +298,7 @@ pub enum Notice {
     /// The index is rebuilt from the fingerprint table, and has this number of entries. `named` blocks that a crash had left without a
     /// whole fingerprint have it again, and `unnamed` blocks still have none. `goes_on`: a second pass after the recount gives it to the
     /// rest.
-    IndexRefilled { entries: u64, named: u64, unnamed: u64, goes_on: bool },
+    IndexRebuilt { entries: u64, named: u64, unnamed: u64, goes_on: bool },
     /// Mode `log` was asked for, but there is no free block for a log: the mode is `ordered` until the next opening.
     NoRoomForLog,
     /// This number of acknowledged writes of the last server is lost: nothing on the device proves them, or they cannot be kept.

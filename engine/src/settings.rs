@@ -21,14 +21,12 @@ pub enum Compression {
 /// small cost beside them.
 pub const LEDGER_UNITS_MAX: u64 = 16_384;
 
-/// Settings of one opening of a volume.
+/// Settings of one opening of a volume: the user's, the facts of this run, and the knobs of simulation and measurement.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How epochs become durable.
+    /// The way in which epochs become durable.
     pub commit_mode: CommitMode,
     pub compression: Compression,
-    /// The most client blocks in one carrier: the number of slots in the format, or fewer, to measure what several are worth.
-    pub carrier_slots_max: usize,
     pub persistence: Persistence,
     /// Decrements and fingerprints wait this long for a page write that they can join. 0 writes them right after their commit.
     pub noncritical_delay_ms: u64,
@@ -42,20 +40,55 @@ pub struct Settings {
     pub verify_duplicates: bool,
     /// Discards freed blocks on the device.
     pub discard_freed: bool,
+    /// The memory of the whole engine, in bytes.
+    pub memory_bytes: u64,
+    /// Blocks that only their fingerprint holds are given back after this time without activity near them. 0: only when they are needed.
+    pub keep_ms: u64,
+    /// A write that finds no room waits until this time after the volume became full. 0: it does not wait.
+    pub full_wait_ms: u64,
+    /// Refuses all writes.
+    pub read_only: bool,
+    pub facts: Facts,
+    pub knobs: Knobs,
+}
+
+/// The facts of one run, which the front-end and the device at hand decide. The defaults are those of a device without FUA and of a
+/// front-end without an acknowledgement journal.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The device takes writes that are durable on completion (FUA). An epoch that is a single log unit is then one such write.
+    pub device_takes_fua: bool,
+    /// The device that clients hold outlives the server, and the acknowledgement journal is kept: a weak write is acknowledged when its
+    /// content is on the device, or in the journal.
+    pub keeps_journal: bool,
+    /// The number of records that the acknowledgement journal has room for.
+    pub journal_records_max: u64,
+    /// The number of blocks whose content it also has room for.
+    pub journal_contents_max: u64,
+    /// The journal of the last server is lost although its device lives on: the first flush or FUA request fails.
+    pub journal_lost: bool,
+    /// The front-end can send a write that finds no room again, and holds nothing of it meanwhile. It gets the answer
+    /// [`Full`](crate::interface::Failure::Full).
+    pub retries_when_full: bool,
+}
+
+/// The knobs that only a simulation or a measurement turns. A server has the defaults.
+#[derive(Clone, Copy, Debug)]
+pub struct Knobs {
+    /// The most client blocks in one carrier: the number of slots in the format, or fewer, to measure what several are worth.
+    pub carrier_slots_max: usize,
     /// The number of freed blocks that is worth a batch of discards.
     pub discard_batch_blocks: u64,
     /// The most links of a block, including that of its fingerprint. It is 254 on real volumes; a simulation has less, to reach the limit.
     pub refs_limit: u8,
-    /// The memory of the whole engine, in bytes.
-    pub memory_bytes: u64,
     /// Blocks in one window of a recount. Memory is another bound.
     pub recount_window_blocks: u64,
     /// Map pages that a recount reads in a second.
     pub recount_pages_per_second: u64,
     /// Reads in a second for the index rebuild: one for a carrier, one for eight blocks without a fingerprint. 0 turns these reads off.
-    pub refill_reads_per_second: u64,
+    pub rebuild_reads_per_second: u64,
     /// If the log tail has more units, the log is compacted, except for the newest units.
-    pub condense_beyond: u64,
+    pub compact_beyond: u64,
     /// If the log has more units, compacted ones included, a checkpoint empties it, since the next opening has to read them.
     pub checkpoint_beyond: u64,
     /// With more live records a checkpoint begins, and an opening writes pages before it reads on. Memory is another bound.
@@ -63,26 +96,22 @@ pub struct Settings {
     /// After this number of units that clients write, the superblock is written again for its lifetime ledger. A crash loses about as much
     /// of that ledger at the most.
     pub ledger_units_max: u64,
-    /// The device takes writes that are durable on completion (FUA). An epoch that is a single log unit is then one such write.
-    pub device_takes_fua: bool,
-    /// The device that clients hold outlives the server, and the acknowledgement journal is kept: a weak write is acknowledged when its
-    /// content is on the device, or in the journal.
-    pub keeps_promises: bool,
-    /// The number of records that the acknowledgement journal has room for.
-    pub ring_records_max: u64,
-    /// The number of blocks whose content it also has room for.
-    pub ring_contents_max: u64,
-    /// The journal of the last server is lost although its device lives on: the first flush or FUA request fails.
-    pub promises_lost: bool,
-    /// Blocks that only their fingerprint holds are given back after this time without activity near them. 0: only when they are needed.
-    pub keep_ms: u64,
-    /// A write that finds no room waits until this time after the volume became full. 0: it does not wait.
-    pub full_wait_ms: u64,
-    /// The front-end can send such a write again, and holds nothing of it meanwhile. It gets the answer
-    /// [`Full`](crate::interface::Failure::Full).
-    pub retries_when_full: bool,
-    /// Refuses all writes.
-    pub read_only: bool,
+}
+
+impl Settings {
+    /// Changes the facts of the run.
+    #[must_use]
+    pub fn with_facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+        change(&mut self.facts);
+        self
+    }
+
+    /// Turns knobs.
+    #[must_use]
+    pub fn with_knobs(mut self, change: impl FnOnce(&mut Knobs)) -> Self {
+        change(&mut self.knobs);
+        self
+    }
 }
 
 impl Default for Settings {
@@ -90,7 +119,6 @@ impl Default for Settings {
         Self {
             commit_mode: CommitMode::Ordered,
             compression: Compression::All,
-            carrier_slots_max: SLOTS_MAX,
             persistence: Persistence::Weak,
             noncritical_delay_ms: 30_000,
             commit_period_ms: 1_000,
@@ -98,25 +126,42 @@ impl Default for Settings {
             verify_reads: true,
             verify_duplicates: false,
             discard_freed: true,
+            memory_bytes: 64 << 20,
+            keep_ms: 0,
+            full_wait_ms: 0,
+            read_only: false,
+            facts: Facts::default(),
+            knobs: Knobs::default(),
+        }
+    }
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            device_takes_fua: false,
+            keeps_journal: false,
+            journal_records_max: 1 << 16,
+            journal_contents_max: 1 << 8,
+            journal_lost: false,
+            retries_when_full: false,
+        }
+    }
+}
+
+impl Default for Knobs {
+    fn default() -> Self {
+        Self {
+            carrier_slots_max: SLOTS_MAX,
             discard_batch_blocks: 1024,
             refs_limit: 254,
-            memory_bytes: 64 << 20,
             recount_window_blocks: 1 << 20,
             recount_pages_per_second: 4096,
-            refill_reads_per_second: 1024,
-            condense_beyond: 2048,
+            rebuild_reads_per_second: 1024,
+            compact_beyond: 2048,
             checkpoint_beyond: 4096,
             live_records_max: u64::MAX,
             ledger_units_max: LEDGER_UNITS_MAX,
-            device_takes_fua: false,
-            keeps_promises: false,
-            ring_records_max: 1 << 16,
-            ring_contents_max: 1 << 8,
-            promises_lost: false,
-            keep_ms: 0,
-            full_wait_ms: 0,
-            retries_when_full: false,
-            read_only: false,
         }
     }
 }

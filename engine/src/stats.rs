@@ -14,7 +14,7 @@ pub struct LogBlocks {
     pub places: u64,
     /// Units that an opening reads, with slots or without: those of the log tail, and compacted ones.
     pub walk: u64,
-    pub condensed: u64,
+    pub compacted: u64,
 }
 
 /// A snapshot of all counts.

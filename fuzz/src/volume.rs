@@ -134,8 +134,8 @@ pub fn bases() -> &'static [Vec<u8>] {
     static BASES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     BASES.get_or_init(|| {
         let mut bases = Vec::new();
-        for (mode, condense_beyond) in [(CommitMode::Log, 2048), (CommitMode::Log, 4), (CommitMode::Ordered, 2048)] {
-            let mut machine = Machine::open(formatted(mode), Settings { condense_beyond, ..settings(mode) });
+        for (mode, compact_beyond) in [(CommitMode::Log, 2048), (CommitMode::Log, 4), (CommitMode::Ordered, 2048)] {
+            let mut machine = Machine::open(formatted(mode), settings(mode).with_knobs(|knobs| knobs.compact_beyond = compact_beyond));
             machine.patience = PATIENCE;
             for n in 0..24 {
                 let half = [pattern(n, 1500), vec![5; 2596]].concat();
@@ -200,15 +200,10 @@ pub fn is_checked(medium: &[u8]) {
 pub fn is_served(medium: Vec<u8>, mode: Option<CommitMode>, legacy: Legacy, draw: &mut dyn Draw) -> bool {
     let Some(superblock) = chosen(&medium) else { return false };
     let start = Settings::from(&superblock.settings);
-    let settings = Settings {
-        commit_mode: mode.unwrap_or(start.commit_mode),
-        memory_bytes: MEMORY_BYTES,
-        keeps_promises: !legacy.promises.is_empty(),
-        condense_beyond: [2048, 4][index(draw.below(2))],
-        checkpoint_beyond: [4096, 3][index(draw.below(2))],
-        verify_duplicates: draw.below(2) == 0,
-        ..start
-    };
+    let settings = Settings { commit_mode: mode.unwrap_or(start.commit_mode), memory_bytes: MEMORY_BYTES, verify_duplicates: draw.below(2) == 0, ..start }.with_facts(|facts| facts.keeps_journal = !legacy.promises.is_empty()).with_knobs(|knobs| {
+knobs.compact_beyond = [2048, 4][index(draw.below(2))];
+knobs.checkpoint_beyond = [4096, 3][index(draw.below(2))];
+});
     let end = superblock.geometry.logical_blocks * 4096;
     let mut machine = Machine::over(medium, superblock, settings, legacy);
     machine.patience = PATIENCE;

@@ -249,7 +249,7 @@ impl Client {
                     Failure::Io => faults.errors,
                     Failure::ReadOnly => faults.failed && op != Op::Read,
                     Failure::NoSpace => matches!(op, Op::Write | Op::Discard | Op::WriteZeroes),
-                    Failure::Full => self.options.settings.retries_when_full && matches!(op, Op::Write | Op::WriteZeroes),
+                    Failure::Full => self.options.settings.facts.retries_when_full && matches!(op, Op::Write | Op::WriteZeroes),
                     Failure::Invalid => false,
                 };
                 if !expected {

@@ -97,7 +97,7 @@ impl Explorer {
     /// Draws the settings that may change at each attach: the number of live records that memory is meant for and, if modes change, the
     /// mode.
     pub(crate) fn draw_attach(&self, options: &mut Options, rng: &mut Rng) {
-        options.settings.live_records_max = Options::live_records_max(rng);
+        options.settings.knobs.live_records_max = Options::live_records_max(rng);
         if self.modes == Modes::Any {
             options.settings.commit_mode = self.modes.draw(rng);
             record!("--- in mode {:?}", options.settings.commit_mode);

@@ -65,11 +65,11 @@ impl Explorer {
         let mut setting = plan.setting.clone();
         let lost = matches!(left.journal, JournalFate::Lost);
         let mut options = (*setting.options).clone();
-        options.settings.promises_lost |= lost;
+        options.settings.facts.journal_lost |= lost;
         self.draw_attach(&mut options, rng);
         // A server under strong persistence keeps no acknowledgement journal, but replays that of a weak server before it.
         if matches!(left.journal, JournalFate::Kept(..)) && rng.u8(..) < 64 {
-            (options.settings.persistence, options.settings.keeps_promises) = (Persistence::Strong, false);
+            (options.settings.persistence, options.settings.facts.keeps_journal) = (Persistence::Strong, false);
             record!("--- strong from here on");
         }
         let mode = options.settings.commit_mode;
@@ -341,7 +341,7 @@ fn has_live_log(disk: &SimDisk, rng: &mut Rng) -> bool {
 /// Returns the acknowledgement journal after a kill, or after a failure of the device; sometimes it is lost, as if the next server started
 /// on another machine.
 fn journal_fate(world: &World, rng: &mut Rng) -> JournalFate {
-    let is_there = world.setting.options.settings.keeps_promises || world.journal.was_inherited();
+    let is_there = world.setting.options.settings.facts.keeps_journal || world.journal.was_inherited();
     if !is_there {
         return JournalFate::None;
     }

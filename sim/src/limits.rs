@@ -22,7 +22,7 @@ const COUNTS: usize = 500;
 /// # Errors
 /// Fails if one is a page of refs, and a count rises beyond the limit.
 pub fn check(setting: &Setting, disk: &SimDisk, first: u64, contents: &[Shared]) -> Result<(), Violation> {
-    let (volume, limit) = (&setting.volume, setting.options.settings.refs_limit);
+    let (volume, limit) = (&setting.volume, setting.options.settings.knobs.refs_limit);
     let newest = |block: u64| disk.cell(block).newest();
     let may_replay_garbage = || volume.newest_superblock(newest).is_none_or(|s| s.garbage_possible && s.is_log_live());
     (first..).zip(contents).try_for_each(|(block, content)| {

@@ -79,7 +79,7 @@ impl Machine for Engine {
     }
 
     fn replay_journal(&mut self, legacy: Legacy) {
-        Self::recall(self, legacy);
+        Self::replay(self, legacy);
     }
 
     fn account(&self) -> Account {

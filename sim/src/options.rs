@@ -2,7 +2,7 @@
 //! frequent.
 
 use fastrand::Rng;
-use onefold_engine::format::{CommitMode, REFS_MAX, SLOTS_MAX};
+use onefold_engine::format::{CommitMode, REFS_MAX};
 use onefold_engine::settings::{Compression, Persistence, Settings};
 use std::fmt;
 
@@ -128,38 +128,32 @@ impl Options {
         let persistence = if rng.u8(..) < 48 { Persistence::Strong } else { Persistence::Weak };
         // Draws from this generator do not change any other draws.
         let mut aside = Rng::with_seed(!rng.clone().u64(..));
-        let settings = Settings {
-            commit_mode: CommitMode::Ordered,
-            condense_beyond: [2, 4, 8, 2048][rng.usize(0..4)],
-            checkpoint_beyond: [3, 12, 4096][rng.usize(0..3)],
-            live_records_max: Self::live_records_max(rng),
-            // Drawn from a copy, so that a seed finds again what it has found.
-            ledger_units_max: [4, 32, 16_384, 16_384][rng.clone().usize(0..4)],
-            compression: [Compression::Off, Compression::Carriers, Compression::All, Compression::All][rng.usize(0..4)],
-            carrier_slots_max: SLOTS_MAX,
-            persistence,
-            noncritical_delay_ms: [0, 5, 100, 30_000][rng.usize(0..4)],
-            commit_period_ms: [5, 1000, 1000][rng.usize(0..3)],
-            anticipation_ms: [0, 1][rng.usize(0..2)],
-            verify_reads: rng.u8(..) < 230,
-            verify_duplicates: rng.u8(..) < 32,
-            discard_freed: rng.u8(..) < 200,
-            discard_batch_blocks: [1, 4, 1024][rng.usize(0..3)],
-            refs_limit,
-            memory_bytes: 2 << 20,
-            recount_window_blocks: [16, 64, 1 << 20][rng.usize(0..3)],
-            recount_pages_per_second: [1000, 100_000][rng.usize(0..2)],
-            refill_reads_per_second: [0, 1000, 100_000][rng.usize(0..3)],
-            device_takes_fua: rng.u8(..) < 96,
-            keeps_promises: rng.u8(..) < if shape == Shape::Linked { 128 } else { 64 },
-            ring_records_max: [16, 64, 1 << 16][rng.usize(0..3)],
-            ring_contents_max: [0, 2, 8, 1 << 10][rng.usize(0..4)],
-            promises_lost: false,
-            keep_ms: [0, 0, 500][aside.usize(0..3)],
-            full_wait_ms: [0, 0, 20, 500][aside.usize(0..4)],
-            retries_when_full: aside.bool(),
-            read_only: false,
-        };
+        let mut settings = Settings { persistence, memory_bytes: 2 << 20, ..Settings::default() };
+        let (facts, knobs) = (&mut settings.facts, &mut settings.knobs);
+        knobs.compact_beyond = [2, 4, 8, 2048][rng.usize(0..4)];
+        knobs.checkpoint_beyond = [3, 12, 4096][rng.usize(0..3)];
+        knobs.live_records_max = Self::live_records_max(rng);
+        // Drawn from a copy, so that a seed finds again what it has found.
+        knobs.ledger_units_max = [4, 32, 16_384, 16_384][rng.clone().usize(0..4)];
+        settings.compression = [Compression::Off, Compression::Carriers, Compression::All, Compression::All][rng.usize(0..4)];
+        settings.noncritical_delay_ms = [0, 5, 100, 30_000][rng.usize(0..4)];
+        settings.commit_period_ms = [5, 1000, 1000][rng.usize(0..3)];
+        settings.anticipation_ms = [0, 1][rng.usize(0..2)];
+        settings.verify_reads = rng.u8(..) < 230;
+        settings.verify_duplicates = rng.u8(..) < 32;
+        settings.discard_freed = rng.u8(..) < 200;
+        knobs.discard_batch_blocks = [1, 4, 1024][rng.usize(0..3)];
+        knobs.refs_limit = refs_limit;
+        knobs.recount_window_blocks = [16, 64, 1 << 20][rng.usize(0..3)];
+        knobs.recount_pages_per_second = [1000, 100_000][rng.usize(0..2)];
+        knobs.rebuild_reads_per_second = [0, 1000, 100_000][rng.usize(0..3)];
+        facts.device_takes_fua = rng.u8(..) < 96;
+        facts.keeps_journal = rng.u8(..) < if shape == Shape::Linked { 128 } else { 64 };
+        facts.journal_records_max = [16, 64, 1 << 16][rng.usize(0..3)];
+        facts.journal_contents_max = [0, 2, 8, 1 << 10][rng.usize(0..4)];
+        settings.keep_ms = [0, 0, 500][aside.usize(0..3)];
+        settings.full_wait_ms = [0, 0, 20, 500][aside.usize(0..4)];
+        facts.retries_when_full = aside.bool();
         Self {
             shape,
             settings,
@@ -210,7 +204,7 @@ impl Options {
         (options.alphabet, options.lbns, options.blocks, options.depth) = (20, 64, 1, 8);
         (options.fua, options.delay, options.jump) = (0, 100, 0);
         (options.settings.persistence, options.settings.commit_period_ms) = (Persistence::Weak, 1000);
-        (options.settings.verify_duplicates, options.settings.refs_limit) = (true, 254);
+        (options.settings.verify_duplicates, options.settings.knobs.refs_limit) = (true, 254);
         options
     }
 

@@ -123,7 +123,7 @@ impl Instantly {
                         buffer.block_mut(0).copy_from_slice(&self.formatted.remove(&at.0).expect("each is read once")[..]);
                         self.events.push_back(Event::Read { io, buffer, digests: Vec::new(), result: Ok(()) });
                     }
-                    Action::Remember(_) | Action::Forget { .. } | Action::Recalled | Action::Retry => {}
+                    Action::Remember(_) | Action::Forget { .. } | Action::Replayed | Action::Retry => {}
                     Action::Notice(Notice::Serving) => self.serving = true,
                     Action::Notice(notice) => assert!(!matches!(notice, Notice::Damage { .. }), "{notice:?}"),
                     Action::Digest { .. } | Action::Compress { .. } | Action::Closed { .. } => unreachable!("nobody asked for it"),

@@ -257,7 +257,7 @@ impl Traffic {
                     if self.reclaimed.remove(&pbn) {
                         self.note(Situation::Reuse);
                     }
-                    if class == Class::Log && unit::is_condensed(content.bytes()) {
+                    if class == Class::Log && unit::is_compacted(content.bytes()) {
                         self.note(Situation::Compaction);
                     }
                     // A unit of the log has the role of links: its waiters are answered after the next flush.

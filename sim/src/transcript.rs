@@ -95,7 +95,7 @@ impl Transcript {
                 self.numbers([12, epoch.0]);
                 self.traces(traces);
             }
-            Action::Recalled => self.numbers([13]),
+            Action::Replayed => self.numbers([13]),
             Action::Closed { clean } => self.numbers([14, u64::from(*clean)]),
         }
     }
@@ -166,7 +166,7 @@ impl Transcript {
                 self.numbers([10, progress.units, progress.units_most, progress.records, progress.records_on_pages]);
             }
             Notice::Serving => self.numbers([11]),
-            Notice::IndexRefilled { entries, named, unnamed, goes_on } => {
+            Notice::IndexRebuilt { entries, named, unnamed, goes_on } => {
                 self.numbers([12, *entries, *named, *unnamed, u64::from(*goes_on)]);
             }
             Notice::NoRoomForLog => self.numbers([13]),

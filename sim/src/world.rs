@@ -109,7 +109,7 @@ impl World {
     pub fn new(setting: Setting, disk: SimDisk, oracle: Oracle, machine: Box<dyn Machine>, mut rng: Rng) -> Self {
         let client = Client::new(setting.volume.clone(), setting.options.clone(), setting.stretches.clone(), &mut rng);
         Self {
-            traffic: Traffic::new(setting.options.settings.refs_limit),
+            traffic: Traffic::new(setting.options.settings.knobs.refs_limit),
             setting,
             disk,
             oracle,
@@ -252,7 +252,7 @@ impl World {
                 self.journal_checker.forget(epoch);
                 self.journal.forget(epoch, traces);
             }
-            Action::Recalled => {
+            Action::Replayed => {
                 record!("journal: replayed");
                 self.journal_checker.replayed();
                 let lbns = self.journal.replayed(&mut self.oracle)?;

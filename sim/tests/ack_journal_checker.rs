@@ -91,7 +91,7 @@ fn what_is_promised_stays_until_its_epoch_is_durable() {
 }
 
 #[test]
-fn what_the_last_server_promised_stays_until_it_is_recalled() {
+fn what_the_last_server_promised_stays_until_it_is_replayed() {
     let (mut bench, content) = (Bench::new(), pattern("promised"));
     bench.write(1, &content).expect("nothing stands");
     bench.checker = AckJournalChecker::taking_over(&[bench.link(&content)]);

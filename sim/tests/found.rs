@@ -84,7 +84,7 @@ fn a_reclaim_whose_pages_come_while_the_volume_closes_leaves_nothing_behind() {
 /// Point 11. The only free blocks are being discarded: a writer waits for that, and does not get the error that the volume is full.
 #[test]
 fn a_writer_waits_for_free_blocks_that_are_being_discarded() {
-    let settings = Settings { discard_batch_blocks: 1, ..settings(Persistence::Strong) };
+    let settings = settings(Persistence::Strong).with_knobs(|knobs| knobs.discard_batch_blocks = 1);
     let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
     let (blocks, reserve) = (scene.engine.geometry().logical_blocks, scene.engine.geometry().reserve_blocks);
     (0..blocks).for_each(|i| drop(scene.write(i, 1_000_000 + i)));
@@ -111,7 +111,7 @@ fn a_commit_relies_on_a_refs_page_that_left_and_came_back() {
     let device = scene.close();
 
     // Without reads for fingerprints, the index rebuild does not wait for counts.
-    let weak = Settings { refill_reads_per_second: 0, ..settings(Persistence::Weak) };
+    let weak = settings(Persistence::Weak).with_knobs(|knobs| knobs.rebuild_reads_per_second = 0);
     let delayed = Settings { noncritical_delay_ms: 10, commit_period_ms: 3_600_000, ..weak };
     let geometry = device.superblock().geometry;
     let newest = geometry.page_at(PageId { region: Region::Refs, index: 2 });
@@ -140,7 +140,7 @@ fn a_commit_relies_on_a_refs_page_that_left_and_came_back() {
 /// acknowledgement journal gives its block, although the zeroes are not acknowledged yet.
 #[test]
 fn a_write_that_zeroes_have_overtaken_is_acknowledged_with_a_promise() {
-    let settings = Settings { keeps_promises: true, commit_period_ms: 3_600_000, ..settings(Persistence::Weak) };
+    let settings = Settings { commit_period_ms: 3_600_000, ..settings(Persistence::Weak) }.with_facts(|facts| facts.keeps_journal = true);
     let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
     scene.hold = Box::new(|event, (class, _)| matches!(event, Event::Written { .. }) && class == Class::Data);
     scene.write(3, 100);
@@ -184,7 +184,10 @@ fn writes_behind_those_that_find_no_space_are_answered() {
 /// durable, so the acknowledgement journal does not fill forever.
 #[test]
 fn what_changes_nothing_does_not_fill_the_journal() {
-    let settings = Settings { keeps_promises: true, ring_records_max: 16, ..settings(Persistence::Weak) };
+    let settings = settings(Persistence::Weak).with_facts(|facts| {
+        facts.keeps_journal = true;
+        facts.journal_records_max = 16;
+    });
     let mut scene = Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings);
     scene.write(3, 100);
     scene.flush();
@@ -207,7 +210,7 @@ fn what_changes_nothing_does_not_fill_the_journal() {
 /// promises of this one are dropped, so a kill between the two commits brings nothing back.
 #[test]
 fn what_is_put_off_of_a_discard_is_promised_again() {
-    let settings = Settings { keeps_promises: true, memory_bytes: 2 << 20, ..settings(Persistence::Weak) };
+    let settings = Settings { memory_bytes: 2 << 20, ..settings(Persistence::Weak) }.with_facts(|facts| facts.keeps_journal = true);
     let wish = Wish { logical_blocks: Some(200 * 800), reserve_blocks: None, guard: false };
     let mut scene = Scene::new(32 << 20, &wish, Order::FirstFirst, settings);
     (0..200).for_each(|page| drop(scene.write(page * 800, 100)));

@@ -6,9 +6,10 @@ use onefold_engine::settings::Settings;
 use onefold_sim::counts::scene::{Order, Scene};
 use std::cell::Cell;
 
-fn scene(condense_beyond: u64) -> Scene {
-    let settings = Settings { commit_mode: CommitMode::Log, device_takes_fua: true, ..Settings::default() };
-    let settings = Settings { anticipation_ms: 0, commit_period_ms: 3_600_000, memory_bytes: 2 << 20, condense_beyond, ..settings };
+fn scene(compact_beyond: u64) -> Scene {
+    let settings = Settings { commit_mode: CommitMode::Log, ..Settings::default() }.with_facts(|facts| facts.device_takes_fua = true);
+    let settings = Settings { anticipation_ms: 0, commit_period_ms: 3_600_000, memory_bytes: 2 << 20, ..settings }
+        .with_knobs(|knobs| knobs.compact_beyond = compact_beyond);
     Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings)
 }
 

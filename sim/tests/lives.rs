@@ -17,18 +17,18 @@ const VALUES_MAX: usize = 8;
 /// Settings that have the same value in every life, and the reason why that is enough.
 const ONE_VALUE: [(&str, &str); 3] = [
     ("carrier_slots_max", "only `onefold-sim codecs` uses fewer; lives fill carriers with as many as fit"),
-    ("promises_lost", "true if the acknowledgement journal of the last life was lost (`sim/src/life.rs`)"),
+    ("journal_lost", "true if the acknowledgement journal of the last life was lost (`sim/src/life.rs`)"),
     ("read_only", "true in read-only openings between two lives (`sim/src/life.rs`)"),
 ];
 
-/// Lists the fields of some settings, in their order, with the shown value of each.
+/// Lists the fields of some settings, in their order, with the shown value of each. Those of the parts follow in one list.
 fn fields(settings: &Settings) -> Vec<(String, String)> {
     let shown = format!("{settings:#?}");
-    let field = |line: &str| {
-        line.strip_prefix("    ")?.strip_suffix(',')?.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()))
-    };
-    let fields: Vec<_> = shown.lines().filter_map(field).collect();
-    assert_eq!(fields.len(), shown.lines().count() - 2, "each setting is one line: {shown}");
+    let is_part = |line: &&str| line.ends_with('{') || line.ends_with('}') || line.ends_with("},");
+    let (parts, lines): (Vec<&str>, Vec<&str>) = shown.lines().partition(is_part);
+    let field = |line: &str| line.trim_start().strip_suffix(',')?.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let fields: Vec<_> = lines.iter().filter_map(|line| field(line)).collect();
+    assert_eq!((fields.len(), parts.len()), (lines.len(), 2 * 3), "each setting is one line: {shown}");
     fields
 }
 

@@ -10,13 +10,16 @@ use onefold_sim::counts::device::Device;
 use onefold_sim::counts::names::{name_of, write_name};
 use onefold_sim::counts::scene::{self, Order, Scene};
 
-fn settings(ring_contents_max: u64) -> Settings {
-    let settings = Settings { commit_mode: CommitMode::Log, keeps_promises: true, ring_contents_max, ..Settings::default() };
+fn settings(journal_contents_max: u64) -> Settings {
+    let settings = Settings { commit_mode: CommitMode::Log, ..Settings::default() }.with_facts(|facts| {
+        facts.keeps_journal = true;
+        facts.journal_contents_max = journal_contents_max;
+    });
     Settings { anticipation_ms: 0, commit_period_ms: 3_600_000, memory_bytes: 2 << 20, ..settings }
 }
 
-fn scene(ring_contents_max: u64) -> Scene {
-    Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings(ring_contents_max))
+fn scene(journal_contents_max: u64) -> Scene {
+    Scene::new(16 << 20, &Wish::default(), Order::FirstFirst, settings(journal_contents_max))
 }
 
 /// Opens the next server after a kill of this one: it replays the acknowledgement journal.
@@ -28,7 +31,7 @@ fn replaying(device: Device, settings: Settings, fails: scene::Hold, promises: V
     let superblock = device.superblock();
     let mut next = Scene::before_opening(device, superblock, Order::FirstFirst, settings);
     next.fails = fails;
-    next.engine.recall(Legacy { promises, traces: [None; 2] });
+    next.engine.replay(Legacy { promises, traces: [None; 2] });
     next.begin()
 }
 
@@ -162,21 +165,21 @@ fn of_two_promises_for_a_block_the_later_counts() {
 /// On a full volume, a replayed promise may need a block that only deduplication keeps. Freeing it is work that no client waits for; that
 /// work waited for the first request, which waited for the replay (`crash --commit-mode log --seed 411`, run 93).
 #[test]
-fn what_is_recalled_finds_a_block_on_a_full_volume() {
+fn what_is_replayed_finds_a_block_on_a_full_volume() {
     let settings = Settings { compression: Compression::Off, ..settings(16) };
     let mut scene = thin(settings.clone());
     fill(&mut scene, 5000);
     scene.ask(Op::Discard, 0, 40, None);
     scene.rest();
-    assert_overwrites_are_recalled(scene.close(), settings);
+    assert_overwrites_are_replayed(scene.close(), settings);
 }
 
 /// The same after a crash of a server in mode `ordered` that left garbage, when only the recount frees blocks (`crash --commit-mode any
 /// --seed 511`, run 316).
 #[test]
-fn what_is_recalled_finds_a_block_that_the_recount_gives_back() {
+fn what_is_replayed_finds_a_block_that_the_recount_gives_back() {
     let log = Settings { compression: Compression::Off, ..settings(16) };
-    let ordered = Settings { commit_mode: CommitMode::Ordered, keeps_promises: false, ..log.clone() };
+    let ordered = Settings { commit_mode: CommitMode::Ordered, ..log.clone() }.with_facts(|facts| facts.keeps_journal = false);
     let blocks = fill(&mut thin(ordered.clone()), 5000);
     let mut scene = thin(ordered);
     fill(&mut scene, blocks - 60);
@@ -185,13 +188,13 @@ fn what_is_recalled_finds_a_block_that_the_recount_gives_back() {
     (0..60).for_each(|lbn| drop(scene.write(5500 + lbn, 30_000 + lbn)));
     scene.hold = Box::new(|event, _| matches!(event, Event::Flushed { .. }));
     scene.flush();
-    assert_overwrites_are_recalled(scene.device, log);
+    assert_overwrites_are_replayed(scene.device, log);
 }
 
 /// The write was admitted when there was room beyond the reserve; a later overwrite, which is on the medium, has taken that room since
 /// (`crash --seed 7033 --commit-mode log`, run 1845).
 #[test]
-fn what_is_recalled_may_take_a_block_of_the_reserve() {
+fn what_is_replayed_may_take_a_block_of_the_reserve() {
     let settings = Settings { compression: Compression::Off, ..settings(16) };
     let mut scene = thin(settings.clone());
     fill(&mut scene, 5000);
@@ -253,7 +256,7 @@ fn fill(scene: &mut Scene, most: u64) -> u64 {
 }
 
 /// Makes the next server replay overwrites of those LBNs, and checks that it finds room for them.
-fn assert_overwrites_are_recalled(device: Device, settings: Settings) {
+fn assert_overwrites_are_replayed(device: Device, settings: Settings) {
     let promises = (40..120).map(|lbn| Promised::Content { lbn: Lbn(lbn), content: content(20_000 + lbn) }).collect();
     let mut next = replaying(device, settings, none(), promises);
     for lbn in 40..120 {

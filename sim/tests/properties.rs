@@ -94,14 +94,11 @@ fn again(setting: &Setting, disk: SimDisk, mut oracle: Oracle) -> Result<World, 
 fn run(happenings: &[Happening], persistence: Persistence, refs_limit: u8) -> Result<(), Violation> {
     let prepared = Prepared::new(Shape::Tiny, false)?;
     let mut options = quiet_options(Shape::Tiny);
-    options.settings = Settings {
-        persistence,
-        refs_limit,
-        noncritical_delay_ms: 5,
-        discard_batch_blocks: 1,
-        memory_bytes: 2 << 20,
-        ..Settings::default()
-    };
+    options.settings =
+        Settings { persistence, noncritical_delay_ms: 5, memory_bytes: 2 << 20, ..Settings::default() }.with_knobs(|knobs| {
+            knobs.refs_limit = refs_limit;
+            knobs.discard_batch_blocks = 1;
+        });
     options.jump = 40;
     options.lbns = 4;
     let setting = prepared.setting(Rc::new(options));

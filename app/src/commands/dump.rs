@@ -90,8 +90,8 @@ impl Walk {
             epoch: anchor.epoch.get(),
             flushed_upto: anchor.flushed_upto,
             places: runs(&anchor.places),
-            condensed_since: anchor.condensed.since,
-            condensed: runs(&anchor.condensed.places),
+            condensed_since: anchor.compacted.since,
+            condensed: runs(&anchor.compacted.places),
         }
     }
 }

@@ -121,7 +121,7 @@ pub fn lines(mut notices: Vec<Said>) -> Vec<String> {
 }
 
 /// Describes the end of an index rebuild, or of a part of it.
-fn index_refilled(entries: u64, named: u64, unnamed: u64, goes_on: bool) -> String {
+fn index_rebuilt(entries: u64, named: u64, unnamed: u64, goes_on: bool) -> String {
     let mut text = format!("the index is filled again: {entries} entries");
     if named > 0 {
         text += &format!("; {named} blocks that a crash had left without a fingerprint have it again");
@@ -217,7 +217,7 @@ fn text(notice: &Notice) -> String {
         Notice::RoomAgain => "the volume has room again".to_owned(),
         Notice::Opening(progress) => opening(progress),
         Notice::Serving => "serving".to_owned(),
-        Notice::IndexRefilled { entries, named, unnamed, goes_on } => index_refilled(*entries, *named, *unnamed, *goes_on),
+        Notice::IndexRebuilt { entries, named, unnamed, goes_on } => index_rebuilt(*entries, *named, *unnamed, *goes_on),
         Notice::NoRoomForLog => "there is no free block for a log: mode `ordered` until the volume is opened again".to_owned(),
         Notice::AcknowledgedLost { writes } => {
             format!(

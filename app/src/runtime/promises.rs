@@ -167,7 +167,7 @@ impl Promises {
     }
 
     /// Notes that the last server's records are durable.
-    pub fn recalled(&mut self) {
+    pub fn replayed(&mut self) {
         if let (Some(ring), Some(upto)) = (&mut self.ring, self.copied_upto.take()) {
             ring.committed(upto);
         }

@@ -108,7 +108,7 @@ impl Volume {
         let compresses = settings.commit_mode == CommitMode::Log && settings.compression != Compression::Off;
         let mut engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
         let promises = promises.map(|(promises, left)| {
-            engine.recall(left.legacy);
+            engine.replay(left.legacy);
             promises
         });
         let volume = Arc::new(Self {
@@ -231,7 +231,7 @@ impl Volume {
             Action::Retry => todo.asks_again = true,
             Action::Remember(promises) => core.promises.iter_mut().for_each(|kept| kept.remember(&promises)),
             Action::Forget { epoch, traces } => core.promises.iter_mut().for_each(|kept| kept.forget(epoch, traces)),
-            Action::Recalled => core.promises.iter_mut().for_each(Promises::recalled),
+            Action::Replayed => core.promises.iter_mut().for_each(Promises::replayed),
             Action::Closed { clean } => {
                 if clean {
                     core.promises.iter_mut().for_each(Promises::remove);

@@ -213,7 +213,7 @@ impl VolumeCounts {
                 log_unit_blocks: stats.log.map(|log| log.plain),
                 log_place_blocks: stats.log.map(|log| log.places),
                 log_walk_units: stats.log.map(|log| log.walk),
-                log_condensed_units: stats.log.map(|log| log.condensed),
+                log_condensed_units: stats.log.map(|log| log.compacted),
                 carrier_blocks: if stats.has_slots { stats.carriers } else { Some(0) },
                 unpacked_blocks: stats.unpacked.map(|blocks| (blocks.least, blocks.most)),
                 is_complete: stats.free_complete,

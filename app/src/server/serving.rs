@@ -160,9 +160,9 @@ impl Parts {
         let pool = Pool::new(Accountant::divided(options.memory.0, settings.commit_mode.has_log()));
         let promises = promises(plan, &chosen.superblock, &mut settings)?;
         let device = device(backing.clone(), &pool, options)?;
-        settings.retries_when_full = send_again;
+        settings.facts.retries_when_full = send_again;
         let notices = Notices::new(options.on_warning.as_ref().map(|command| Hook::start(command.clone(), plan.path.clone())));
-        settings.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
+        settings.facts.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
         Ok(Self { superblock: chosen.into_service(), settings, device, pool, promises, notices, backing })
     }
 
@@ -191,14 +191,14 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     }
     // Writes that are acknowledged when they are durable need no journal. The records of an earlier server, which may have been weak, are
     // replayed all the same.
-    settings.keeps_promises = settings.persistence == Persistence::Weak;
-    settings.ring_records_max = (plan.options.memory.0 / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1);
-    settings.ring_contents_max = (plan.options.memory.0 / RING_CONTENT_SHARE).clamp(RING_CONTENTS.0, RING_CONTENTS.1);
+    settings.facts.keeps_journal = settings.persistence == Persistence::Weak;
+    settings.facts.journal_records_max = (plan.options.memory.0 / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1);
+    settings.facts.journal_contents_max = (plan.options.memory.0 / RING_CONTENT_SHARE).clamp(RING_CONTENTS.0, RING_CONTENTS.1);
     let base = Places::of(&plan.directory, &plan.id).ring;
-    let room = Room { records: settings.ring_records_max, contents: settings.ring_contents_max };
+    let room = Room { records: settings.facts.journal_records_max, contents: settings.facts.journal_contents_max };
     let (promises, left) = Promises::open(&base, superblock, room, plan.is_replacement)
         .map_err(|e| Failed::system(format!("cannot make the acknowledgement journal {}", base.display()), e))?;
-    settings.promises_lost = left.lost;
+    settings.facts.journal_lost = left.lost;
     Ok(Some((promises, left)))
 }
 

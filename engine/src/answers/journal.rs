@@ -1,7 +1,7 @@
 //! The acknowledgement journal: acknowledgements of weak writes outlive the server if the device that its clients hold does
 //! (`docs/ordering.md`).
 //!
-//! 1. With `keeps_promises`, a weak write is acknowledged when the journal holds a promise of it that the next server finds
+//! 1. With `keeps_journal`, a weak write is acknowledged when the journal holds a promise of it that the next server finds
 //!    ([`Action::Remember`] precedes the reply). The promise names the block once its content is on the device. If the content is held
 //!    back, or its carrier may not be durable, the promise has the content itself. If the journal has no room for the content, the write is
 //!    acknowledged when it is durable. Unmapped ranges are promised as soon as they are applied.
@@ -13,7 +13,7 @@
 //! 5. What an epoch defers to the next is promised again, for the next, before the epoch's own promises are forgotten.
 //! 6. A content gives its room in the journal back when a later promise for its LBN is there. So it is promised again by its block as soon
 //!    as it is on the device, in a block of its own or in a pack.
-//! 7. Replayed promises (`recall.rs`) are committed before the first request is served. A promise of a block has the fingerprint that
+//! 7. Replayed promises (`replay.rs`) are committed before the first request is served. A promise of a block has the fingerprint that
 //!    proves its content, and the end of an epoch is sent with the trace that the epoch left on the medium (`proof.rs`).
 
 use super::Proofs;
@@ -36,7 +36,7 @@ pub(crate) struct Journal {
     pub(super) open: EpochPromises,
     committing: EpochPromises,
     /// Promises of the last server that are still to be applied.
-    pub recalled: VecDeque<Promised>,
+    pub to_replay: VecDeque<Promised>,
     /// Traces of which the store has to show one before any of these promises counts.
     pub traces: Traces,
     /// Whether the store has shown none of the traces.
@@ -127,7 +127,7 @@ impl Journal {
 
     /// Notes that held content is on its way to these slots of a block.
     pub fn content_goes_to(&mut self, store: &Store, pbn: Pbn, slots: Vec<SlotContent>) {
-        if store.settings.keeps_promises {
+        if store.settings.facts.keeps_journal {
             self.on_the_way.insert(pbn, slots);
         }
     }
@@ -157,13 +157,13 @@ impl Journal {
     }
 
     fn is_filling(&self, store: &Store) -> bool {
-        store.settings.keeps_promises && self.open.contents * 4 > self.contents_max(store) * 3
+        store.settings.facts.keeps_journal && self.open.contents * 4 > self.contents_max(store) * 3
     }
 
     /// Whether there is a journal, whose traces identify the store. A server that makes no promises takes over the journal of the last one
     /// until it closes.
     pub fn has_journal(&self, store: &Store) -> bool {
-        store.settings.keeps_promises || self.trace.is_some()
+        store.settings.facts.keeps_journal || self.trace.is_some()
     }
 
     /// Forgets the promises of an epoch that is durable. `trace`: the trace that the epoch left on the medium, if any.
@@ -187,13 +187,13 @@ impl Journal {
 
     /// Whether the journal, if there is one, has room for one more content of the open epoch.
     pub fn may_promise_content(&self, store: &Store) -> bool {
-        !store.settings.keeps_promises || self.open.contents < self.contents_max(store) && self.content_has_block(store)
+        !store.settings.facts.keeps_journal || self.open.contents < self.contents_max(store) && self.content_has_block(store)
     }
 
     /// The number of contents in the journal, and of those that it names in packs. The next server, whose index is empty, may need a free
     /// block for each, although the content is a duplicate here, or lies in a slot (docs/decisions/0076, 8).
     pub fn contents_promised(&self, store: &Store) -> u64 {
-        if store.io.stage == Stage::Recalling {
+        if store.io.stage == Stage::Replaying {
             return 0;
         }
         let blocks = |of_epoch: &EpochPromises| of_epoch.contents + of_epoch.in_doubt;
@@ -208,14 +208,14 @@ impl Journal {
 
     /// The most contents in the journal of one epoch; two epochs are in memory at once.
     pub fn contents_max(&self, store: &Store) -> u64 {
-        store.settings.ring_contents_max / 2
+        store.settings.facts.journal_contents_max / 2
     }
 
     /// Promises the ranges that the sealed epoch has deferred to the open one, since the promises of the sealed epoch are forgotten when it
     /// is durable. During replay all promises stay until the last is durable; a range promised again would undo promises that are not
     /// applied yet.
     pub fn promise_again(&mut self, store: &mut Store) {
-        if !store.settings.keeps_promises || store.io.stage == Stage::Recalling {
+        if !store.settings.facts.keeps_journal || store.io.stage == Stage::Replaying {
             return;
         }
         let (order, epoch) = (self.order, store.tables.open.number);
@@ -226,7 +226,7 @@ impl Journal {
 
     /// A discard in the open epoch has unmapped an LBN: earlier promises for it no longer count.
     pub fn overtake(&mut self, store: &Store, lbn: Lbn) {
-        if store.settings.keeps_promises {
+        if store.settings.facts.keeps_journal {
             self.open.orders.insert(lbn, self.order);
         }
     }

@@ -43,18 +43,18 @@ impl Pending {
 /// All requests that are not answered yet.
 pub(crate) struct Answers {
     pending: Map<RequestId, Pending>,
-    /// Requests that wait for the content of a block to be on the device (`Settings::keeps_promises`).
+    /// Requests that wait for the content of a block to be on the device (`Settings::keeps_journal`).
     content_waiters: Map<Pbn, Vec<RequestId>>,
     pub anticipation: Anticipation,
     pub journal: Journal,
     /// The replayed write has ended: true if it is in its place.
-    recalled: Option<bool>,
+    replayed: Option<bool>,
 }
 
 impl Answers {
     pub fn new(journal: Journal) -> Self {
-        let (pending, content_waiters, anticipation, recalled) = Default::default();
-        Self { pending, content_waiters, anticipation, journal, recalled }
+        let (pending, content_waiters, anticipation, replayed) = Default::default();
+        Self { pending, content_waiters, anticipation, journal, replayed }
     }
 
     /// Begins a request, with one part for its admission.
@@ -81,7 +81,7 @@ impl Answers {
 
     /// Takes the outcome of a replay that has ended since the last call.
     pub fn take_replayed(&mut self) -> Option<bool> {
-        self.recalled.take()
+        self.replayed.take()
     }
 
     /// A request that was begun and has parts left.
@@ -107,8 +107,8 @@ impl Answers {
         }
         let Some(pending) = self.pending.remove(&request) else { return };
         if request == REPLAYED {
-            self.recalled = Some(pending.failure.is_none());
-            return store.io.schedule.push(Task::Recall);
+            self.replayed = Some(pending.failure.is_none());
+            return store.io.schedule.push(Task::Replay);
         }
         match (pending.failure, pending.durable) {
             (Some(failure), _) => store.refuse(request, failure),

@@ -19,7 +19,7 @@ impl Answers {
         (pbn, slot): (Pbn, u8),
         content: FingerprintedBlock<'_>,
     ) {
-        if !store.settings.keeps_promises || store.io.stage == Stage::Recalling {
+        if !store.settings.facts.keeps_journal || store.io.stage == Stage::Replaying {
             return;
         }
         let (is_held_back, has_block, contents_max) =
@@ -53,7 +53,7 @@ impl Answers {
 
     /// Notes a promise of a request, which the commit of this epoch will make durable.
     pub fn promise(&mut self, store: &mut Store, request: RequestId, epoch: Epoch, what: Promised) {
-        if !store.settings.keeps_promises {
+        if !store.settings.facts.keeps_journal {
             return;
         }
         self.journal.order += 1;

@@ -107,14 +107,14 @@ impl IndexRebuild {
                 Access::Loading => {
                     self.ask_ahead(store);
                     self.waits = true;
-                    return store.tables.wait(&mut store.io, id, Task::Refill);
+                    return store.tables.wait(&mut store.io, id, Task::RebuildIndex);
                 }
                 Access::Unreadable => store.space.carriers.saw(0, true),
                 Access::Ready(_) => match store.unnamed_on(id) {
                     Ok(unnamed) => self.offer_page(store, id, unnamed),
                     Err(counts) => {
                         self.waits = true;
-                        return store.tables.wait(&mut store.io, counts, Task::Refill);
+                        return store.tables.wait(&mut store.io, counts, Task::RebuildIndex);
                     }
                 },
             }
@@ -150,7 +150,7 @@ impl IndexRebuild {
         let Self { entries, named, unnamed, .. } = *self;
         let unnamed = unnamed.saturating_sub(named);
         let goes_on = self.goes_again || is_recounting && !store.tables.has_records();
-        store.io.notice(Notice::IndexRefilled { entries, named, unnamed, goes_on });
+        store.io.notice(Notice::IndexRebuilt { entries, named, unnamed, goes_on });
         self.begin_again(store);
     }
 
@@ -176,7 +176,7 @@ impl IndexRebuild {
         space.carriers.saw(count(carriers.len()), tables.pages.expect(id).damaged != 0);
         self.unnamed += count(unnamed.len());
         // A rate of 0 turns these reads off.
-        if settings.refill_reads_per_second > 0 {
+        if settings.knobs.rebuild_reads_per_second > 0 {
             self.pending_reads.ask(if self.is_second { Vec::new() } else { carriers }, unnamed);
         }
     }

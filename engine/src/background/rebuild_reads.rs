@@ -50,7 +50,7 @@ impl IndexRebuild {
                 Access::Loading if asked > 0 => break,
                 Access::Loading => {
                     self.waits = true;
-                    return store.tables.wait(&mut store.io, id, Task::Refill);
+                    return store.tables.wait(&mut store.io, id, Task::RebuildIndex);
                 }
                 Access::Unreadable => None,
                 Access::Ready(resident) => Some(resident.page().content.fingerprint(at)),
@@ -72,7 +72,7 @@ impl IndexRebuild {
         self.pending_reads.reading = asked;
         self.waits = asked > 0;
         if asked > 0 {
-            let ms = (cost * 1000).div_ceil(store.settings.refill_reads_per_second);
+            let ms = (cost * 1000).div_ceil(store.settings.knobs.rebuild_reads_per_second);
             self.pending_reads.pause = Some(store.io.now.plus_ms(ms));
         } else {
             store.io.schedule.more_background = true;
@@ -106,7 +106,7 @@ impl IndexRebuild {
     fn read_ended(&mut self, store: &mut Store) {
         self.pending_reads.reading -= 1;
         if self.pending_reads.reading == 0 {
-            store.io.schedule.push(Task::Refill);
+            store.io.schedule.push(Task::RebuildIndex);
         }
     }
 }

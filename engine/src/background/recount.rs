@@ -77,7 +77,7 @@ impl Recount {
         self.waits = false;
         let (stage, has_waiters) = (store.io.stage, !store.space.waiters.is_empty());
         // A replayed acknowledgement may need a block that only the recount frees.
-        let is_time = stage == Stage::Serving || stage == Stage::Recalling && has_waiters;
+        let is_time = stage == Stage::Serving || stage == Stage::Replaying && has_waiters;
         if !self.running() || !is_time || store.io.failed || store.io.read_only {
             return false;
         }
@@ -96,7 +96,7 @@ impl Recount {
 
     fn begin_window(&mut self, store: &mut Store) {
         // Whole granules, so that one comparison needs one refs page and one fingerprint page.
-        let room = (store.memory.accountant.limit(Part::Work) / 2 / 2).min(store.settings.recount_window_blocks);
+        let room = (store.memory.accountant.limit(Part::Work) / 2 / 2).min(store.settings.knobs.recount_window_blocks);
         let granules = (room / GRANULE_BLOCKS).max(1);
         let first = self.window.0 / GRANULE_BLOCKS * GRANULE_BLOCKS;
         self.window = Pbn(first);
@@ -142,7 +142,7 @@ impl Recount {
             next += 1;
             self.stage = RecountStage::Map(next);
         }
-        let ms = (PAGES_A_STEP * 1000).div_ceil(settings.recount_pages_per_second.max(1));
+        let ms = (PAGES_A_STEP * 1000).div_ceil(settings.knobs.recount_pages_per_second.max(1));
         self.pause = Some(io.now.plus_ms(ms));
     }
 

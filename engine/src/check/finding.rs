@@ -64,7 +64,7 @@ pub enum Finding {
     /// A unit of the log that was flushed is not there.
     LogUnitMissing { sequence: u64 },
     /// A unit to which what the log said was copied is not there.
-    CondensedUnitMissing { pbn: Pbn },
+    CompactedUnitMissing { pbn: Pbn },
     /// A unit of the log names LBNs or blocks that the volume does not have.
     LogUnitOutOfRange { sequence: u64 },
     /// A block is two of the log's places.
@@ -103,7 +103,7 @@ impl Finding {
             Self::ContentDiffers { .. } => "content-differs",
             Self::UnreadableBlock { .. } => "unreadable-block",
             Self::LogUnitMissing { .. } => "log-unit-missing",
-            Self::CondensedUnitMissing { .. } => "condensed-unit-missing",
+            Self::CompactedUnitMissing { .. } => "compacted-unit-missing",
             Self::LogUnitOutOfRange { .. } => "log-unit-out-of-range",
             Self::LogPlaceTwice { .. } => "log-place-twice",
         }
@@ -155,8 +155,8 @@ impl fmt::Display for Finding {
             Self::LogUnitMissing { sequence } => {
                 write!(f, "unit {sequence} of the log was flushed, and is not there; what the tables say is older")
             }
-            Self::CondensedUnitMissing { pbn } => {
-                write!(f, "{pbn} is not the condensed unit that the log has there; what the tables say is older")
+            Self::CompactedUnitMissing { pbn } => {
+                write!(f, "{pbn} is not the compacted unit that the log has there; what the tables say is older")
             }
             Self::LogPlaceTwice { pbn } => write!(f, "{pbn} is two places of the log; what the tables say is older"),
             Self::LogUnitOutOfRange { sequence } => {

@@ -8,7 +8,7 @@ use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit::open;
 use crate::format::{Opened, PageId, Superblock};
 use crate::scheme::log::recover::{Limits, Scan, holds};
-use crate::tables::{Live, Unchained};
+use crate::tables::{Live, UnlinkedRecords};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     let auth = superblock.authenticator();
     let mut block = BufferMut::zeroed(1);
     let mut scan = Scan::new(anchor, Limits::of(superblock));
-    let mut live = Unchained::default();
+    let mut live = UnlinkedRecords::default();
     while let Some((which, pbn)) = scan.ask() {
         medium.read(superblock.geometry.block_at(pbn), block.bytes_mut()).map_err(|_| Finding::UnreadableBlock { pbn })?;
         found.bytes_read += count(block.bytes().len());
@@ -55,7 +55,7 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
     }
     let mut ended = scan.end();
     if let Some(pbn) = ended.missing_compacted {
-        return Err(Finding::CondensedUnitMissing { pbn });
+        return Err(Finding::CompactedUnitMissing { pbn });
     }
     if let Some(sequence) = ended.missing {
         return Err(Finding::LogUnitMissing { sequence });

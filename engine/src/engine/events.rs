@@ -161,7 +161,7 @@ impl Engine {
     /// Goes on with the replay of the acknowledgement journal.
     pub(super) fn go_on_replaying(&mut self) {
         let Self { store, requests, answers, scheme, .. } = self;
-        if store.io.stage == Stage::Recalling {
+        if store.io.stage == Stage::Replaying {
             Recovery::go_on_replaying(store, scheme, answers, requests);
             if Recovery::is_replayed(store, answers) {
                 self.serve();

@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(turns(&engine), all[2..]);
         engine.background.recount.waits = true;
         assert_eq!(turns(&engine), all[3..]);
-        assert_eq!(turns(&at(Stage::Recalling)), [&all[..1], &all[2..]].concat(), "the index is rebuilt by a volume that serves");
+        assert_eq!(turns(&at(Stage::Replaying)), [&all[..1], &all[2..]].concat(), "the index is rebuilt by a volume that serves");
     }
 
     #[test]
@@ -72,7 +72,7 @@ mod tests {
             engine.background();
             !engine.store.io.out.is_empty()
         };
-        assert!(asks_for_pages(Stage::Serving, false) && asks_for_pages(Stage::Recalling, false));
+        assert!(asks_for_pages(Stage::Serving, false) && asks_for_pages(Stage::Replaying, false));
         assert!(!asks_for_pages(Stage::Serving, true), "each waits for a page that it has asked for");
         assert!(!asks_for_pages(Stage::Opening, false), "an opening has the volume to itself");
     }

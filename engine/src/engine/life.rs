@@ -19,7 +19,7 @@ impl Engine {
         match step {
             Ok(NextStep::Wait) => {}
             Ok(NextStep::Serve) => self.serve(),
-            Ok(NextStep::Recall) => self.go_on_replaying(),
+            Ok(NextStep::Replay) => self.go_on_replaying(),
             Err(last) => self.log_is_damaged(last),
         }
     }
@@ -46,7 +46,7 @@ impl Engine {
     /// Answers reads from now on, and, if nothing has failed, writes.
     pub(super) fn serve(&mut self) {
         let Self { store, scheme, .. } = self;
-        if matches!(store.io.stage, Stage::Opening | Stage::Recalling) {
+        if matches!(store.io.stage, Stage::Opening | Stage::Replaying) {
             store.io.stage = Stage::Serving;
             store.io.notice(Notice::Serving);
             store.io.schedule.push(Task::Admit);

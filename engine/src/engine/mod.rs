@@ -48,7 +48,7 @@ impl Engine {
         let recount = Recount::new(superblock.garbage_possible || !superblock.keeps_counts(), from);
         let rebuild = IndexRebuild::new(superblock.allocation_cursor, superblock.geometry.pages_of_blocks(Region::Fingerprints));
         Self {
-            answers: Answers::new(Journal::new(settings.promises_lost)),
+            answers: Answers::new(Journal::new(settings.facts.journal_lost)),
             store: Store::new(superblock, settings, home, accountant, now),
             requests: Requests::default(),
             scheme: Scheme::default(),
@@ -59,7 +59,7 @@ impl Engine {
     }
 
     /// Takes over what the last server has left, before the first event.
-    pub fn recall(&mut self, legacy: Legacy) {
+    pub fn replay(&mut self, legacy: Legacy) {
         Recovery::take_journal(&mut self.store, &mut self.answers, legacy);
     }
 

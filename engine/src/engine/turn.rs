@@ -62,7 +62,7 @@ impl Engine {
                 recovery.choose_places(store, scheme, answers);
             }
             Task::Reclaim => self.reclaim(),
-            Task::Refill => self.rebuild_index(),
+            Task::RebuildIndex => self.rebuild_index(),
             Task::Recount => self.recount(),
             Task::Scan => {
                 store.space.scan_waits = false;
@@ -70,7 +70,7 @@ impl Engine {
             }
             Task::Bits => store.tables.set_written_bits(&mut store.io),
             Task::Load(id) => store.tables.load_page(&mut store.io, id),
-            Task::Recall => self.go_on_replaying(),
+            Task::Replay => self.go_on_replaying(),
             Task::Admit => requests.drain_admission(store, scheme, answers),
             Task::Checkpoint => self.go_on_with_checkpoint(),
             Task::OpenLog => recovery.choose_places(store, scheme, answers),
@@ -98,7 +98,7 @@ impl Engine {
         let Self { store, requests, .. } = self;
         store.io.schedule.more_background = false;
         let stage = store.io.stage;
-        if !matches!(stage, Stage::Serving | Stage::Recalling) || store.io.failed {
+        if !matches!(stage, Stage::Serving | Stage::Replaying) || store.io.failed {
             return;
         }
         let clients_wait = requests.are_under_way() || store.tables.committing.is_some();
@@ -166,7 +166,7 @@ impl Engine {
             return;
         }
         if store.tables.open.is_empty() && store.tables.committing.is_none() {
-            // What the last epoch unlinked counts until something vouches for it, and no other epoch does.
+            // What the last epoch unlinked counts until something confirms for it, and no other epoch does.
             scheme.confirm(store);
         }
         store.space.give_back(&mut store.io, &mut store.tables);

@@ -1,4 +1,4 @@
-//! The anchor, in the superblock: it names the condensed units of the log, and the place where the walk through the others begins. Recovery
+//! The anchor, in the superblock: it names the compacted units of the log, and the place where the walk through the others begins. Recovery
 //! can begin nowhere else.
 
 use super::layout::{Field, layout};
@@ -8,8 +8,8 @@ use crate::units::{Epoch, count, index};
 
 /// Bytes of the anchor.
 pub const LOG_ANCHOR_BYTES: usize = 1024;
-/// The most runs of condensed units.
-pub const CONDENSED_RUNS_MAX: usize = 128;
+/// The most runs of compacted units.
+pub const COMPACTED_RUNS_MAX: usize = 128;
 
 layout! {
     /// The anchor's fields.
@@ -22,9 +22,9 @@ layout! {
     PLACES PLACES_BYTES * PLACES_MAX,
     BARRIER_SEQUENCE 8,
     BARRIER_INCARNATION 8,
-    CONDENSED_SINCE 8,
-    CONDENSED_COUNT 1,
-    CONDENSED PLACES_BYTES * CONDENSED_RUNS_MAX,
+    COMPACTED_SINCE 8,
+    COMPACTED_COUNT 1,
+    COMPACTED PLACES_BYTES * COMPACTED_RUNS_MAX,
     RESERVED 6,
 }
 
@@ -42,15 +42,15 @@ pub struct Anchor {
     /// The places of the units from here on, in order; at most [`PLACES_MAX`].
     pub places: Vec<Places>,
     pub barrier: Option<Barrier>,
-    pub condensed: Condensed,
+    pub compacted: Compacted,
 }
 
 /// The records of units before the walk, copied into fewer units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Condensed {
+pub struct Compacted {
     /// The last unit before those that were copied, which go up to the one before the walk; 0 where there are none.
     pub since: u64,
-    /// The places of the copies, in order; at most [`CONDENSED_RUNS_MAX`].
+    /// The places of the copies, in order; at most [`COMPACTED_RUNS_MAX`].
     pub places: Vec<Places>,
 }
 
@@ -67,14 +67,14 @@ impl Anchor {
     /// The anchor of a log of this incarnation in which nothing was ever written.
     #[must_use]
     pub fn of_new_log(incarnation: u64, places: Vec<Places>) -> Self {
-        let (barrier, condensed) = (None, Condensed::default());
-        Self { sequence: 1, incarnation, epoch: Epoch(0), flushed_upto: 0, places, barrier, condensed }
+        let (barrier, compacted) = (None, Compacted::default());
+        Self { sequence: 1, incarnation, epoch: Epoch(0), flushed_upto: 0, places, barrier, compacted }
     }
 
     /// Writes the field of a superblock: all zero where no log was ever begun.
     ///
     /// # Panics
-    /// When there are too many places, or places that no volume can have, when the barrier lies before the anchor, or the condensed units
+    /// When there are too many places, or places that no volume can have, when the barrier lies before the anchor, or the compacted units
     /// behind it.
     pub(super) fn encode(anchor: Option<&Self>, out: &mut [u8]) {
         out.fill(0);
@@ -90,10 +90,10 @@ impl Anchor {
             at::BARRIER_SEQUENCE.set(out, barrier.sequence);
             at::BARRIER_INCARNATION.set(out, barrier.incarnation);
         }
-        assert!(anchor.condensed.is_sound(anchor.sequence), "condensed: {:?} before {}", anchor.condensed, anchor.sequence);
-        at::CONDENSED_SINCE.set(out, anchor.condensed.since);
-        at::CONDENSED_COUNT.set(out, count(anchor.condensed.places.len()));
-        places::encode(&anchor.condensed.places, at::CONDENSED.of_mut(out));
+        assert!(anchor.compacted.is_sound(anchor.sequence), "compacted: {:?} before {}", anchor.compacted, anchor.sequence);
+        at::COMPACTED_SINCE.set(out, anchor.compacted.since);
+        at::COMPACTED_COUNT.set(out, count(anchor.compacted.places.len()));
+        places::encode(&anchor.compacted.places, at::COMPACTED.of_mut(out));
     }
 
     /// Reads the field of a superblock. The superblock checks whether the rest is zero and whether the numbers are within its bounds.
@@ -111,9 +111,9 @@ impl Anchor {
             places::decode(table).ok_or(SuperblockError::Places)
         };
         let places = runs(at::PLACES_COUNT, at::PLACES)?;
-        let condensed = Condensed { since: at::CONDENSED_SINCE.get(bytes), places: runs(at::CONDENSED_COUNT, at::CONDENSED)? };
-        if !condensed.is_sound(sequence) {
-            return Err(SuperblockError::UnknownValue { field: at::CONDENSED_SINCE.name, value: condensed.since });
+        let compacted = Compacted { since: at::COMPACTED_SINCE.get(bytes), places: runs(at::COMPACTED_COUNT, at::COMPACTED)? };
+        if !compacted.is_sound(sequence) {
+            return Err(SuperblockError::UnknownValue { field: at::COMPACTED_SINCE.name, value: compacted.since });
         }
         let (incarnation, epoch) = (at::INCARNATION.get(bytes), Epoch(at::EPOCH.get(bytes)));
         let barrier = Barrier { sequence: at::BARRIER_SEQUENCE.get(bytes), incarnation: at::BARRIER_INCARNATION.get(bytes) };
@@ -121,16 +121,16 @@ impl Anchor {
         if let Some(Barrier { sequence: value, .. }) = barrier.filter(|barrier| barrier.sequence < sequence || barrier.incarnation == 0) {
             return Err(SuperblockError::UnknownValue { field: at::BARRIER_SEQUENCE.name, value });
         }
-        Ok(Some(Self { sequence, incarnation, epoch, flushed_upto, places, barrier, condensed }))
+        Ok(Some(Self { sequence, incarnation, epoch, flushed_upto, places, barrier, compacted }))
     }
 
     /// All places that it names.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Places> {
-        self.places.iter().chain(&self.condensed.places)
+        self.places.iter().chain(&self.compacted.places)
     }
 }
 
-impl Condensed {
+impl Compacted {
     /// Whether it can stand before a walk that begins with this unit.
     fn is_sound(&self, sequence: u64) -> bool {
         if self.places.is_empty() { self.since == 0 } else { self.since < sequence.saturating_sub(1) }

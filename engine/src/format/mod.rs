@@ -27,7 +27,7 @@ pub mod unit;
 mod varint;
 mod version;
 
-pub use anchor::{Anchor, Barrier, CONDENSED_RUNS_MAX, Condensed};
+pub use anchor::{Anchor, Barrier, COMPACTED_RUNS_MAX, Compacted};
 pub use copies::{Chosen, CopyState, FRONT_COPIES, OpenError, choose, claimed_bytes, copies, end_copies, pair_of};
 pub use counter::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX};
 pub use create::{FormatStep, format, format_guarded};

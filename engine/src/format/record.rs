@@ -65,12 +65,12 @@ pub enum Record {
     /// The first record behind a crash: new blocks, in order, whose content was not there. Records of the units from `first` on, up to this
     /// one, that name one of them count for nothing; `first` is 0 where there are none.
     Closing { first: u64, lost: Vec<Pbn> },
-    /// A link, in a condensed unit, to a block that is born, or to a slot of one. It counts two in refs, and the block's entry is on its
+    /// A link, in a compacted unit, to a block that is born, or to a slot of one. It counts two in refs, and the block's entry is on its
     /// page.
     Born { lbn: Lbn, to: MapEntry, old: Option<Pbn> },
-    /// Links, in a condensed unit, to a run of whole blocks that are born, as long as the run that it replaces.
+    /// Links, in a compacted unit, to a run of whole blocks that are born, as long as the run that it replaces.
     BornRun { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun> },
-    /// A step, in a condensed unit: the records behind are of an epoch that is later by this number.
+    /// A step, in a compacted unit: the records behind are of an epoch that is later by this number.
     Later { epochs: u64 },
 }
 

@@ -32,28 +32,28 @@ pub enum UnitKind {
     Log,
     /// Part of no sequence: slots without records, of a large epoch.
     Pack,
-    /// Part of a condensed segment.
-    Condensed,
+    /// Part of a compacted segment.
+    Compacted,
 }
 
 impl UnitKind {
-    const ALL: [Self; 3] = [Self::Log, Self::Pack, Self::Condensed];
+    const ALL: [Self; 3] = [Self::Log, Self::Pack, Self::Compacted];
 
     /// Whether it can have these numbers of runs of places, of slots, and of bytes of records.
     const fn may_have(self, runs: usize, slots: usize, record_bytes: usize) -> bool {
         match self {
             Self::Log => true,
             Self::Pack => runs + record_bytes == 0,
-            Self::Condensed => runs + slots == 0,
+            Self::Compacted => runs + slots == 0,
         }
     }
 
     /// Whether it can have this record. All records of a unit of the walk are of its epoch. Neither closing records nor runs with short
-    /// names are copied into condensed units.
+    /// names are copied into compacted units.
     const fn may_say(self, record: &Record) -> bool {
         match record {
-            Record::Born { .. } | Record::BornRun { .. } | Record::Later { .. } => matches!(self, Self::Condensed),
-            Record::Extent { .. } | Record::Closing { .. } => !matches!(self, Self::Condensed),
+            Record::Born { .. } | Record::BornRun { .. } | Record::Later { .. } => matches!(self, Self::Compacted),
+            Record::Extent { .. } | Record::Closing { .. } => !matches!(self, Self::Compacted),
             _ => true,
         }
     }
@@ -62,7 +62,7 @@ impl UnitKind {
         match self {
             Self::Log => 1,
             Self::Pack => 2,
-            Self::Condensed => 3,
+            Self::Compacted => 3,
         }
     }
 }
@@ -73,14 +73,14 @@ pub struct UnitHeader {
     pub kind: UnitKind,
     /// The opening that wrote it (L3).
     pub incarnation: u64,
-    /// Its number in the log, from 1; of a condensed unit, that of the last unit which its segment copies.
+    /// Its number in the log, from 1; of a compacted unit, that of the last unit which its segment copies.
     pub sequence: u64,
-    /// The epoch of its records; of a condensed unit, of the first.
+    /// The epoch of its records; of a compacted unit, of the first.
     pub epoch: Epoch,
     /// It is number `unit`, from 0, of the `units` of its epoch or segment.
     pub unit: u32,
     pub units: u32,
-    /// The last unit that was known to be flushed when this one was made: always the end of an epoch. Of a condensed unit, the last unit
+    /// The last unit that was known to be flushed when this one was made: always the end of an epoch. Of a compacted unit, the last unit
     /// before those which its segment copies.
     pub flushed_upto: u64,
     /// The content of its epoch was flushed before its units were written: nothing has to be compared after a crash (L5).
@@ -187,10 +187,10 @@ pub fn slots(bytes: &[u8; BLOCK_SIZE]) -> Option<Vec<Slot>> {
     decode_slots(bytes.get(table..table + slots * SLOT_BYTES)?, codec)
 }
 
-/// Whether these bytes say that they are a condensed unit. They may be none.
+/// Whether these bytes say that they are a compacted unit. They may be none.
 #[must_use]
-pub fn is_condensed(bytes: &[u8; BLOCK_SIZE]) -> bool {
-    at::MAGIC.of(bytes) == MAGIC && at::KIND.get(bytes) == UnitKind::Condensed.number()
+pub fn is_compacted(bytes: &[u8; BLOCK_SIZE]) -> bool {
+    at::MAGIC.of(bytes) == MAGIC && at::KIND.get(bytes) == UnitKind::Compacted.number()
 }
 
 /// The authenticator that these bytes claim to have, as a kind-3 entry has it. They may be no unit.

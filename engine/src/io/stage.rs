@@ -8,7 +8,7 @@ pub(crate) enum Stage {
     /// Waits for the flush of R8, then for the superblock.
     Opening,
     /// Applies and commits the acknowledgement journal of the last server.
-    Recalling,
+    Replaying,
     Serving,
     /// Commits epochs, and lets what waits enter its pages.
     ClosingEpochs,
@@ -24,20 +24,20 @@ pub(crate) enum Stage {
 
 impl Stage {
     pub fn is_before_service(self) -> bool {
-        matches!(self, Self::Created | Self::Opening | Self::Recalling)
+        matches!(self, Self::Created | Self::Opening | Self::Replaying)
     }
 
     pub fn commits(self) -> bool {
-        matches!(self, Self::Recalling | Self::Serving | Self::ClosingEpochs)
+        matches!(self, Self::Replaying | Self::Serving | Self::ClosingEpochs)
     }
 
     pub fn is_closing(self) -> bool {
-        !matches!(self, Self::Created | Self::Opening | Self::Recalling | Self::Serving)
+        !matches!(self, Self::Created | Self::Opening | Self::Replaying | Self::Serving)
     }
 
     pub fn name(self) -> Option<&'static str> {
         match self {
-            Self::Created | Self::Opening | Self::Recalling => Some("opening"),
+            Self::Created | Self::Opening | Self::Replaying => Some("opening"),
             Self::Serving | Self::ClosingEpochs => None,
             Self::ClosingPages | Self::ClosingPagesFlush | Self::ClosingBits | Self::ClosingBitsFlush | Self::ClosingSuperblock => {
                 Some("closing")

@@ -45,7 +45,7 @@ pub(crate) enum NextStep {
     /// Reads are answered from now on, and, if nothing has failed, writes.
     Serve,
     /// The acknowledgement journal of the last server is replayed.
-    Recall,
+    Replay,
 }
 
 impl Recovery {
@@ -153,7 +153,7 @@ impl Recovery {
     /// Step 3: chooses places for the coming units. The superblock names those that no unit names.
     pub fn choose_places(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) {
         let Some(settling) = self.opening.as_mut().and_then(Opening::settling).filter(|settling| !settling.is_ready) else { return };
-        let least = PLACES_LEFT_MIN + answers.journal.recalled.len().div_ceil(RECORDS_A_UNIT).max(1);
+        let least = PLACES_LEFT_MIN + answers.journal.to_replay.len().div_ceil(RECORDS_A_UNIT).max(1);
         let reserved = if let Scheme::Log(log) = scheme { log.reserve_places(store, least, Task::OpenLog) } else { Reserved::Enough };
         match reserved {
             Reserved::Enough => {}
@@ -260,8 +260,8 @@ impl Recovery {
             }
         }
         self.opening = None;
-        store.io.stage = Stage::Recalling;
-        NextStep::Recall
+        store.io.stage = Stage::Replaying;
+        NextStep::Replay
     }
 
     /// Goes on with step 5 if it has waited for a checkpoint, which has ended.
@@ -275,7 +275,7 @@ impl Recovery {
     pub fn fail(&mut self, store: &mut Store, scheme: &Scheme, answers: &Answers) -> NextStep {
         let is_settled = self.opening.as_mut().and_then(Opening::settling).map(|settling| settling.is_settled);
         let is_log_open = self.opening.is_none() || is_settled == Some(true);
-        store.io.unflushed |= matches!(scheme, Scheme::Log(_)) && !is_log_open || !answers.journal.recalled.is_empty();
+        store.io.unflushed |= matches!(scheme, Scheme::Log(_)) && !is_log_open || !answers.journal.to_replay.is_empty();
         self.opening = None;
         NextStep::Serve
     }

@@ -73,7 +73,7 @@ pub(super) fn read_proofs(store: &mut Store, journal: &mut Journal) -> bool {
         let known = match (0..blocks).map(|i| look_up(store, first + i)).collect() {
             Ok(known) => known,
             Err(page) => {
-                store.tables.wait(&mut store.io, page, Task::Recall);
+                store.tables.wait(&mut store.io, page, Task::Replay);
                 return false;
             }
         };
@@ -115,7 +115,7 @@ impl Recovery {
     /// Compares blocks that entries name when they have been read. Right ones are written again, unless they are known to be durable.
     pub fn proof_arrived(store: &mut Store, answers: &mut Answers, first: Pbn, arrived: Arrived) {
         let Arrived { buffer, digests, result } = arrived;
-        if store.io.stage != Stage::Recalling {
+        if store.io.stage != Stage::Replaying {
             // The device has failed meanwhile.
             return;
         }
@@ -149,7 +149,7 @@ impl Recovery {
 
     /// Notes that this number of blocks has been written again.
     pub fn proved_written(store: &Store, answers: &mut Answers, blocks: u64) {
-        if store.io.stage == Stage::Recalling {
+        if store.io.stage == Stage::Replaying {
             answers.journal.proofs.blocks_under_way -= blocks;
             answers.journal.proofs.is_unflushed = true;
         }

@@ -30,25 +30,25 @@ use crate::units::{Lbn, Pbn};
 impl Recovery {
     /// Takes over the journal that the last server has left, before the first event.
     pub fn take_journal(store: &mut Store, answers: &mut Answers, legacy: Legacy) {
-        debug_assert!(store.io.stage == Stage::Created, "promises are recalled before anything else");
+        debug_assert!(store.io.stage == Stage::Created, "promises are replayed before anything else");
         let Legacy { promises, traces } = legacy;
         let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
         store.space.promised = named.collect();
         answers.journal.proofs = Proofs::of(&promises, store.geometry.data_blocks);
         answers.journal.traces = traces;
-        answers.journal.recalled = promises.into();
+        answers.journal.to_replay = promises.into();
     }
 
     /// Proves the entries, then applies them, as far as pages in memory allow.
     pub fn go_on_replaying(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, requests: &mut Requests) {
-        if store.io.stage != Stage::Recalling {
+        if store.io.stage != Stage::Replaying {
             return;
         }
         if let Some(good) = answers.take_replayed() {
             content_replayed(store, answers, good);
         }
         match has_trace(store, &mut answers.journal) {
-            Err(page) => return store.tables.wait(&mut store.io, page, Task::Recall),
+            Err(page) => return store.tables.wait(&mut store.io, page, Task::Replay),
             // This is done once: the replay changes the sector that is the trace.
             Ok(true) => {
                 answers.journal.traces = [None; 2];
@@ -59,7 +59,7 @@ impl Recovery {
         if !read_proofs(store, &mut answers.journal) {
             return;
         }
-        while let (Stage::Recalling, Some(what)) = (store.io.stage, answers.journal.recalled.front().cloned()) {
+        while let (Stage::Replaying, Some(what)) = (store.io.stage, answers.journal.to_replay.front().cloned()) {
             let (logical, data) = (store.geometry.logical_blocks, store.geometry.data_blocks);
             match what {
                 Promised::Unmap { first, end } if first < end && end.0 <= logical => {
@@ -76,7 +76,7 @@ impl Recovery {
                 }
                 _ => answers.journal.broken += 1,
             }
-            answers.journal.recalled.pop_front();
+            answers.journal.to_replay.pop_front();
         }
     }
 
@@ -92,9 +92,9 @@ impl Recovery {
         let Arrived { buffer, digests, result } = arrived;
         answers.end_replay();
         if result.is_err() && answers.journal.proofs.is_tried_again(pbn) {
-            return store.io.schedule.push(Task::Recall);
+            return store.io.schedule.push(Task::Replay);
         }
-        let Some(Promised::Link { proof, .. }) = answers.journal.recalled.front() else { return };
+        let Some(Promised::Link { proof, .. }) = answers.journal.to_replay.front() else { return };
         let block = buffer.freeze().slice(0, 1);
         let is_right = match slot {
             0 => digests.first() == Some(&Digest::Of(*proof)),
@@ -103,7 +103,7 @@ impl Recovery {
         match in_slot(&block, slot).filter(|_| result.is_ok() && is_right) {
             Some(content) => replay_content(store, answers, requests, lbn, content),
             None => {
-                store.io.schedule.push(Task::Recall);
+                store.io.schedule.push(Task::Replay);
                 content_replayed(store, answers, false);
             }
         }
@@ -112,12 +112,12 @@ impl Recovery {
     /// Whether everything that was replayed is durable, or never will be. Then the volume has to serve.
     #[must_use]
     pub fn is_replayed(store: &mut Store, answers: &mut Answers) -> bool {
-        if store.io.stage != Stage::Recalling {
+        if store.io.stage != Stage::Replaying {
             return false;
         }
         let journal = &mut answers.journal;
         let is_checked = journal.traces == [None; 2];
-        let done = is_checked && journal.recalled.is_empty() && store.tables.open.is_empty() && store.tables.committing.is_none();
+        let done = is_checked && journal.to_replay.is_empty() && store.tables.open.is_empty() && store.tables.committing.is_none();
         if !(done || store.io.failed) {
             return false;
         }
@@ -130,7 +130,7 @@ impl Recovery {
             // Applied entries may not be durable: no answer may contradict the next opening (P7). The journal stays.
             store.io.unflushed = true;
         } else {
-            store.io.out.push(Action::Recalled);
+            store.io.out.push(Action::Replayed);
             if journal.is_set_back {
                 // The next server must not look for traces that this store lacks.
                 store.io.out.push(Action::Forget { epoch: store.medium.superblock.last_epoch, traces: [None; 2] });
@@ -148,7 +148,7 @@ fn refuse_promises(store: &mut Store, answers: &mut Answers) {
     journal.lost = true;
     journal.is_set_back = true;
     journal.traces = [None; 2];
-    journal.recalled.clear();
+    journal.to_replay.clear();
     journal.proofs = Proofs::default();
     store.io.notice(Notice::SetBack);
 }
@@ -167,7 +167,7 @@ fn replay_link(
         Ok(Some(now)) if now == to => return true,
         Ok(_) => {}
         Err(page) => {
-            store.tables.wait(&mut store.io, page, Task::Recall);
+            store.tables.wait(&mut store.io, page, Task::Replay);
             return false;
         }
     }
@@ -186,7 +186,7 @@ fn replay_link(
     };
     match takes_link {
         Err(page) => {
-            store.tables.wait(&mut store.io, page, Task::Recall);
+            store.tables.wait(&mut store.io, page, Task::Replay);
             false
         }
         Ok(false) => {
@@ -247,7 +247,7 @@ fn replay_content(store: &mut Store, answers: &mut Answers, requests: &mut Reque
             answers.begin_replay();
             requests.write_replayed(store, lbn, content, base);
         }
-        Err(page) => store.tables.wait(&mut store.io, page, Task::Recall),
+        Err(page) => store.tables.wait(&mut store.io, page, Task::Replay),
     }
 }
 
@@ -260,12 +260,12 @@ fn content_replayed(store: &mut Store, answers: &mut Answers, good: bool) {
         }
         answers.journal.broken += 1;
     }
-    answers.journal.recalled.pop_front();
+    answers.journal.to_replay.pop_front();
 }
 
 /// Whether the next entry names a block whose count was at its limit, but is no longer.
 fn takes_link_now(store: &mut Store, answers: &Answers) -> bool {
-    let Some(&Promised::Link { pbn, .. }) = answers.journal.recalled.front() else { return false };
+    let Some(&Promised::Link { pbn, .. }) = answers.journal.to_replay.front() else { return false };
     let (page, _) = store.geometry.refs_of(pbn);
     store.tables.pages.get(page).is_some() && store.tables.refs_now(pbn) < store.space.link_limit(&store.tables)
 }

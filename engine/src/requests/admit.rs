@@ -69,7 +69,7 @@ impl Requests {
             && (store.tables.committing.is_some() || !store.tables.open.is_empty())
             || scheme.is_crowded(store, answers)
             || store.tables.open.is_due
-            || answers.journal.records().1 > store.settings.ring_records_max / 2
+            || answers.journal.records().1 > store.settings.facts.journal_records_max / 2
     }
 
     fn dispatch(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: Request) {

@@ -32,11 +32,11 @@ impl Scheme {
         }
         let (open, now) = (&store.tables.open, store.io.now);
         let timer = open.opened.is_some_and(|opened| now >= opened.plus_ms(store.settings.commit_period_ms));
-        let is_filling = answers.journal.records().0 > store.settings.ring_records_max / 4;
+        let is_filling = answers.journal.records().0 > store.settings.facts.journal_records_max / 4;
         let memory_fills = store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / 2;
         let pressure = memory_fills || is_filling || !store.space.waiters.is_empty();
         let wanted = open.wanted.filter(|_| answers.anticipation.until.is_none_or(|until| now >= until));
-        let closing = store.io.stage.is_closing() || store.io.stage == Stage::Recalling && answers.journal.recalled.is_empty();
+        let closing = store.io.stage.is_closing() || store.io.stage == Stage::Replaying && answers.journal.to_replay.is_empty();
         if !(timer || pressure || wanted.is_some() || closing) {
             // The request that wanted the seal was satisfied another way while it waited for packs: the epoch continues to fill.
             if std::mem::take(&mut store.tables.open.is_due) {

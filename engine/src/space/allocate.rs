@@ -66,7 +66,7 @@ impl Space {
     /// Whether `lbn` may take a block of the reserve. The last blocks of a thin volume are for overwrites, which free as much as they take
     /// once they are committed.
     fn may_take_from_reserve(&mut self, io: &mut Io, tables: &mut Tables, lbn: Lbn) -> Result<bool, Blocked> {
-        if io.stage == Stage::Recalling {
+        if io.stage == Stage::Replaying {
             // Replayed writes were admitted before, when there was room.
             return Ok(true);
         }

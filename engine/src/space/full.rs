@@ -54,7 +54,7 @@ impl Space {
 
     /// Nothing under way frees a block for the waiting writes. Returns their failure, or none if they go on waiting here.
     pub fn no_room(&mut self, io: &mut Io) -> Option<Failure> {
-        let is_replay = io.stage == Stage::Recalling;
+        let is_replay = io.stage == Stage::Replaying;
         if !is_replay && self.full.since.is_none() {
             self.full.since = Some(io.now);
             io.notice(Notice::Full { wait_ms: self.policy.full_wait_ms });

@@ -29,7 +29,7 @@ impl Space {
 
     /// Whether clients' writes get no new block because the store has no room. Replayed writes were admitted before.
     pub fn store_is_out(&self, stage: Stage) -> bool {
-        self.store_left == 0 && stage != Stage::Recalling
+        self.store_left == 0 && stage != Stage::Replaying
     }
 
     /// Whether the next report of the store may bring room.

@@ -33,7 +33,7 @@ use crate::format::geometry::Geometry;
 use crate::format::page::Region;
 use crate::interface::StoreRoom;
 use crate::map::Map;
-use crate::settings::Settings;
+use crate::settings::{Knobs, Settings};
 use crate::units::{Pbn, Time, index};
 use by_block::ByBlock;
 use carriers::Carriers;
@@ -117,7 +117,7 @@ pub(crate) struct Space {
     policy: Policy,
 }
 
-/// The user's settings for a volume that fills.
+/// The settings for a volume that fills.
 pub(crate) struct Policy {
     /// Whether freed blocks are discarded.
     discard_freed: bool,
@@ -131,7 +131,8 @@ pub(crate) struct Policy {
 
 impl Policy {
     pub fn of(settings: &Settings) -> Self {
-        let Settings { discard_freed, discard_batch_blocks, keep_ms, full_wait_ms, retries_when_full, refs_limit, .. } = *settings;
+        let Settings { discard_freed, keep_ms, full_wait_ms, .. } = *settings;
+        let (retries_when_full, Knobs { discard_batch_blocks, refs_limit, .. }) = (settings.facts.retries_when_full, settings.knobs);
         Self { discard_freed, discard_batch_blocks, keep_ms, full_wait_ms, retries_when_full, refs_limit }
     }
 }

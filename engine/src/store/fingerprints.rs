@@ -22,7 +22,7 @@ use crate::units::{Pbn, index};
 impl Store {
     /// Whether blocks with a count and without an entry are linked, so that they get fingerprints (invariants 3 and 4).
     fn restores_missing(&self) -> bool {
-        let are_read = self.settings.refill_reads_per_second > 0;
+        let are_read = self.settings.knobs.rebuild_reads_per_second > 0;
         are_read && !self.tables.has_records() && !self.medium.superblock.garbage_possible && self.medium.superblock.protected.is_empty()
     }
 

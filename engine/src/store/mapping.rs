@@ -39,7 +39,7 @@ impl Store {
     /// epoch's commit, where promises may name the block until then.
     fn cancel(&mut self, pbn: Pbn) {
         let (page, _) = self.geometry.refs_of(pbn);
-        if self.settings.keeps_promises || self.tables.pages.get(page).is_none() {
+        if self.settings.facts.keeps_journal || self.tables.pages.get(page).is_none() {
             self.tables.open.cancelled.push(pbn);
             return;
         }

@@ -40,7 +40,7 @@ impl Store {
     /// Whether an update is due for the ledger alone, because clients have written much since the last one.
     pub fn is_ledger_update_due(&self) -> bool {
         let units = self.io.ledger.client_units - self.medium.updates.client_units;
-        units >= self.settings.ledger_units_max && !self.medium.is_busy && !self.io.failed && self.io.stage == Stage::Serving
+        units >= self.settings.knobs.ledger_units_max && !self.medium.is_busy && !self.io.failed && self.io.stage == Stage::Serving
     }
 
     /// The ledger of everything since the volume was created.

@@ -17,7 +17,7 @@ mod window;
 mod write_back;
 
 pub(crate) use epoch::{Epoch, RECORD_COST_BYTES, Wanted};
-pub(crate) use live::{Live, Unchained};
+pub(crate) use live::{Live, UnlinkedRecords};
 pub(crate) use pages::{Access, Page, Pages};
 pub(crate) use partial_writes::PartialWrites;
 pub(crate) use pending_counts::PendingCounts;
@@ -39,7 +39,7 @@ pub(crate) struct Committed {
     /// The last epoch that is committed.
     pub epoch: Number,
     /// The last confirmed epoch: pages on the medium may hold epochs up to this one.
-    pub vouched: Number,
+    pub confirmed: Number,
     /// A page whose delay has passed waits until more epochs are confirmed.
     pub is_awaited: bool,
     /// No further record of a committed epoch can be found.
@@ -93,9 +93,9 @@ impl Removals {
 }
 
 impl Committed {
-    /// Makes it from the records up to `epoch`; pages may hold epochs up to `vouched`.
-    pub fn new(records: Live, epoch: Number, vouched: Number) -> Self {
-        Self { records, epoch, vouched, is_awaited: false, is_end_known: true }
+    /// Makes it from the records up to `epoch`; pages may hold epochs up to `confirmed`.
+    pub fn new(records: Live, epoch: Number, confirmed: Number) -> Self {
+        Self { records, epoch, confirmed, is_awaited: false, is_end_known: true }
     }
 }
 
@@ -142,9 +142,9 @@ impl Tables {
     }
 
     /// Confirms the epochs up to this one. Pages that wait for that are written at once.
-    pub fn vouch_upto(&mut self, io: &Io, epoch: Number) {
+    pub fn confirm_upto(&mut self, io: &Io, epoch: Number) {
         let committed = self.committed();
-        committed.vouched = committed.vouched.max(epoch);
+        committed.confirmed = committed.confirmed.max(epoch);
         if std::mem::take(&mut committed.is_awaited) {
             self.write_back_now(io);
         }

@@ -1,7 +1,7 @@
 //! Writes pages to the device, and sets their *written* bits.
 //!
 //! 1. Refs, fingerprint and *written* pages may be written at any time (`pages.rs`), so they may be delayed and merged at will.
-//! 2. Where pages may lack records, a page is written only if everything in it is confirmed (`Committed::vouched`).
+//! 2. Where pages may lack records, a page is written only if everything in it is confirmed (`Committed::confirmed`).
 
 use super::Tables;
 use super::pages::Access;
@@ -18,14 +18,14 @@ impl Tables {
     /// Whether everything in a page is confirmed (invariant 2).
     pub fn may_be_written(&self, id: PageId) -> bool {
         let Some(committed) = self.committed.as_ref().filter(|_| id.region != Region::Written) else { return true };
-        committed.records.newest_on(id, committed.epoch).is_none_or(|newest| newest <= committed.vouched)
+        committed.records.newest_on(id, committed.epoch).is_none_or(|newest| newest <= committed.confirmed)
     }
 
     /// Writes a page as it is in memory.
     pub fn write_page(&mut self, io: &mut Io, id: PageId) {
         debug_assert!(self.may_be_written(id), "everything in the page is confirmed");
         let mut sealed = io.buffer(1);
-        let tag = self.committed.as_ref().filter(|_| id.region != Region::Written).map(|committed| committed.vouched);
+        let tag = self.committed.as_ref().filter(|_| id.region != Region::Written).map(|committed| committed.confirmed);
         let page = self.pages.expect(id);
         assert!(!page.writing, "one write of a page at a time (R6)");
         page.dirty = None;

@@ -6,7 +6,7 @@ use onefold_engine::format::anchor::at;
 use onefold_engine::format::layout::Field;
 use onefold_engine::format::superblock::at as at_superblock;
 use onefold_engine::format::{
-    Anchor, Barrier, CONDENSED_RUNS_MAX, COUNTER_MAX, Condensed, PLACES_MAX, Places, Superblock, SuperblockError,
+    Anchor, Barrier, COMPACTED_RUNS_MAX, COUNTER_MAX, Compacted, PLACES_MAX, Places, Superblock, SuperblockError,
 };
 use onefold_engine::units::{Epoch, Pbn};
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ fn places_outside_the_volume_are_refused() {
 
 #[test]
 fn units_of_the_walk_may_be_known_to_be_flushed_and_are_numbered_from_one() {
-    let decoded = forged(&eventful(), |page| page[ANCHOR + at::FLUSHED_UPTO.offset] = 31).expect("a superblock that vouches");
+    let decoded = forged(&eventful(), |page| page[ANCHOR + at::FLUSHED_UPTO.offset] = 31).expect("a superblock that confirms");
     assert_eq!(decoded.anchor.map(|anchor| (anchor.sequence, anchor.flushed_upto)), Some((30, 31)));
     let error = forged(&of(Vec::new()), |page| {
         page[ANCHOR + at::SEQUENCE.offset] = 0;
@@ -80,20 +80,20 @@ fn a_barrier_lies_behind_the_anchor_and_has_an_incarnation() {
 }
 
 #[test]
-fn what_was_condensed_lies_before_the_walk() {
+fn what_was_compacted_lies_before_the_walk() {
     let s = eventful();
     let anchor = s.anchor.clone().expect("it has one");
-    assert_eq!((anchor.condensed.since, anchor.condensed.places.len(), anchor.sequence), (20, 2, 30));
-    let since = |value: u8| forged(&s, |page| page[ANCHOR + at::CONDENSED_SINCE.offset] = value).map(|_| ());
-    let error = |value| Err(SuperblockError::UnknownValue { field: "CONDENSED_SINCE", value });
+    assert_eq!((anchor.compacted.since, anchor.compacted.places.len(), anchor.sequence), (20, 2, 30));
+    let since = |value: u8| forged(&s, |page| page[ANCHOR + at::COMPACTED_SINCE.offset] = value).map(|_| ());
+    let error = |value| Err(SuperblockError::UnknownValue { field: "COMPACTED_SINCE", value });
     assert_eq!([28, 29, 30].map(since), [Ok(()), error(29), error(30)]);
-    let count = |value: u8| forged(&s, |page| page[ANCHOR + at::CONDENSED_COUNT.offset] = value);
-    assert_eq!(count(129), Err(SuperblockError::UnknownValue { field: "CONDENSED_COUNT", value: 129 }));
+    let count = |value: u8| forged(&s, |page| page[ANCHOR + at::COMPACTED_COUNT.offset] = value);
+    assert_eq!(count(129), Err(SuperblockError::UnknownValue { field: "COMPACTED_COUNT", value: 129 }));
     assert!(count(1).is_err(), "a run that is not counted");
-    let nowhere = forged(&s, |page| page[ANCHOR + at::CONDENSED.offset + 4] = 0xff);
+    let nowhere = forged(&s, |page| page[ANCHOR + at::COMPACTED.offset + 4] = 0xff);
     assert_eq!(nowhere, Err(SuperblockError::Places));
     let limit = s.geometry.data_blocks;
-    let outside = forged(&s, |page| page[ANCHOR + at::CONDENSED.offset + 3] = 1);
+    let outside = forged(&s, |page| page[ANCHOR + at::COMPACTED.offset + 3] = 1);
     assert!(matches!(outside, Err(SuperblockError::OutOfRange { field: "LOG_ANCHOR", limit: l, .. }) if l == limit), "{outside:?}");
 }
 
@@ -145,8 +145,8 @@ fn no_number_of_the_anchor_is_ahead_of_the_superblock() {
         assert_eq!(barred(value, 17), Err(SuperblockError::OutOfRange { field: "BARRIER_SEQUENCE", value, limit: 29 + blocks }));
     }
     assert_eq!(barred(30, 18), Err(SuperblockError::OutOfRange { field: "BARRIER_INCARNATION", value: 18, limit: 17 }));
-    let since = of(at::CONDENSED_SINCE, u64::MAX);
-    assert_eq!(since, Err(SuperblockError::UnknownValue { field: "CONDENSED_SINCE", value: u64::MAX }));
+    let since = of(at::COMPACTED_SINCE, u64::MAX);
+    assert_eq!(since, Err(SuperblockError::UnknownValue { field: "COMPACTED_SINCE", value: u64::MAX }));
 }
 
 proptest! {
@@ -155,15 +155,15 @@ proptest! {
         sequence in 1..COUNTER_MAX / 2, incarnation in 0..COUNTER_MAX / 2, epoch in 0..COUNTER_MAX, flushed in 0..1000u64,
         places in proptest::collection::vec((0..10_000u64, 1..=64u8), 0..=PLACES_MAX),
         barrier in proptest::option::of((0..1000u64, 0..1000u64)),
-        copies in proptest::collection::vec((0..10_000u64, 1..=64u8), 0..=CONDENSED_RUNS_MAX), back in 1..1000u64,
+        copies in proptest::collection::vec((0..10_000u64, 1..=64u8), 0..=COMPACTED_RUNS_MAX), back in 1..1000u64,
     ) {
         let places = places.into_iter().map(|(first, blocks)| Places { first: Pbn(first), blocks }).collect();
         let barrier = barrier.map(|(behind, later)| Barrier { sequence: sequence + behind, incarnation: incarnation + later + 1 });
         let copies: Vec<_> = copies.into_iter().map(|(first, blocks)| Places { first: Pbn(first), blocks }).collect();
         let since = if copies.is_empty() { 0 } else { sequence.saturating_sub(1 + back) };
-        let condensed = Condensed { since, places: if sequence < 2 { Vec::new() } else { copies } };
+        let compacted = Compacted { since, places: if sequence < 2 { Vec::new() } else { copies } };
         let mut s = eventful();
-        let anchor = Anchor { sequence, incarnation, epoch: Epoch(epoch), flushed_upto: sequence - 1 + flushed, places, barrier, condensed };
+        let anchor = Anchor { sequence, incarnation, epoch: Epoch(epoch), flushed_upto: sequence - 1 + flushed, places, barrier, compacted };
         (s.last_log_sequence, s.last_epoch, s.incarnation, s.anchor) = (sequence - 1, Epoch(epoch), incarnation + 1000, Some(anchor));
         prop_assert_eq!(Superblock::decode(&encoded(&s, 3), 3), Ok(s));
     }

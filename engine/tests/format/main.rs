@@ -12,7 +12,7 @@ mod unit;
 mod unit_properties;
 
 use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::{Anchor, ClassTotals, CommitMode, Condensed, Geometry, Places, ProtectedRange, Superblock, Wish};
+use onefold_engine::format::{Anchor, ClassTotals, CommitMode, Compacted, Geometry, Places, ProtectedRange, Superblock, Wish};
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn};
 
@@ -78,7 +78,7 @@ fn eventful() -> Superblock {
         flushed_upto: 29,
         places,
         barrier: None,
-        condensed: Condensed { since: 20, places: vec![Places { first: Pbn(70), blocks: 3 }, Places { first: Pbn(80), blocks: 1 }] },
+        compacted: Compacted { since: 20, places: vec![Places { first: Pbn(70), blocks: 3 }, Places { first: Pbn(80), blocks: 1 }] },
     });
     s
 }

@@ -165,15 +165,15 @@ fn headers_without_meaning_are_refused() {
     }
     assert!(refused(writer(), |page| page[at::KIND.offset] = 2), "a pack with places");
     assert!(!refused(writer(), |page| page[at::FLAGS.offset] = 1), "its content may have been flushed before");
-    assert!(refused(writer(), |page| page[at::KIND.offset] = 3), "a condensed unit with places");
+    assert!(refused(writer(), |page| page[at::KIND.offset] = 3), "a compacted unit with places");
     let is_a_unit = |kind, record: Record| {
         let mut writer = UnitWriter::new(Vec::new());
         assert_eq!(writer.push(record), None);
         parse(&sealed(writer, &UnitHeader { kind, ..header() }).0).is_some()
     };
     let (later, closing) = (Record::Later { epochs: 1 }, Record::Closing { first: 0, lost: Vec::new() });
-    assert!(!is_a_unit(UnitKind::Log, later.clone()) && is_a_unit(UnitKind::Condensed, later), "a unit of the walk is of one epoch");
-    assert!(is_a_unit(UnitKind::Log, closing.clone()) && !is_a_unit(UnitKind::Condensed, closing), "closing records are not copied");
+    assert!(!is_a_unit(UnitKind::Log, later.clone()) && is_a_unit(UnitKind::Compacted, later), "a unit of the walk is of one epoch");
+    assert!(is_a_unit(UnitKind::Log, closing.clone()) && !is_a_unit(UnitKind::Compacted, closing), "closing records are not copied");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn records_that_nobody_writes_are_refused() {
     for (bytes, why) in [
         (&[0][..], "no kind"),
         (&[10, 0, 0, 0], "a kind that is kept"),
-        (&[15, 0, 0, 2, 0], "a birth outside of condensed units"),
+        (&[15, 0, 0, 2, 0], "a birth outside of compacted units"),
         (&[5, 0, 0, 2, 0, 1, 0, 0], "half a short name"),
         (&[5, 0, 0, 2, 0, 0, 0, 0, 0], "a short name of zeros"),
         (&[&[5, 0, 0, 66, 0][..], &[1; 132]].concat(), "a part of 33 blocks"),

@@ -126,16 +126,16 @@ fn without_authenticator(mut page: Page) -> Page {
 
 proptest! {
     #[test]
-    fn what_is_pushed_until_full_comes_back_in_order(records in vec(record(), 1..150), places in places(), is_condensed: bool) {
-        let (header, places) = if is_condensed {
-            (UnitHeader { kind: UnitKind::Condensed, ..header() }, Vec::new())
+    fn what_is_pushed_until_full_comes_back_in_order(records in vec(record(), 1..150), places in places(), is_compacted: bool) {
+        let (header, places) = if is_compacted {
+            (UnitHeader { kind: UnitKind::Compacted, ..header() }, Vec::new())
         } else {
             (header(), places)
         };
         let fitting = |record| match record {
-            Record::Closing { first, .. } if is_condensed => Record::Later { epochs: first.max(1) },
-            Record::Extent { lbn, pbn, olds, .. } if is_condensed => Record::BornRun { lbn, pbn, olds },
-            Record::Link { lbn, to: to @ MapEntry::Block { .. }, old } if is_condensed && lbn.get() % 2 == 0 => Record::Born { lbn, to, old },
+            Record::Closing { first, .. } if is_compacted => Record::Later { epochs: first.max(1) },
+            Record::Extent { lbn, pbn, olds, .. } if is_compacted => Record::BornRun { lbn, pbn, olds },
+            Record::Link { lbn, to: to @ MapEntry::Block { .. }, old } if is_compacted && lbn.get() % 2 == 0 => Record::Born { lbn, to, old },
             other => other,
         };
         let records: Vec<Record> = records.into_iter().map(fitting).collect();
@@ -195,7 +195,7 @@ proptest! {
 
     #[test]
     fn headers_come_back(
-        kind in proptest::sample::select(vec![UnitKind::Log, UnitKind::Pack, UnitKind::Condensed]),
+        kind in proptest::sample::select(vec![UnitKind::Log, UnitKind::Pack, UnitKind::Compacted]),
         incarnation in 0..=COUNTER_MAX, ahead in 1..1u64 << 40, epoch in 0..=COUNTER_MAX, unit: u32, more in 1..1000u32, flushed_upto in 0..1u64 << 60,
         content_flushed: bool, pbn in pbn(),
     ) {

@@ -92,7 +92,7 @@ impl Machine {
                     }
                     Action::Notice(notice) => self.notices.push(notice),
                     Action::Wake { at } => self.wake = Some(at.0),
-                    Action::Remember(_) | Action::Forget { .. } | Action::Recalled | Action::Retry | Action::Closed { .. } => {}
+                    Action::Remember(_) | Action::Forget { .. } | Action::Replayed | Action::Retry | Action::Closed { .. } => {}
                 }
             }
         }

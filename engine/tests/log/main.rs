@@ -1,6 +1,6 @@
 //! Opening a volume with a live log: what is read, what is written before the volume serves, and what it then says (docs/log.md, Recovery).
 
-mod condense;
+mod compaction;
 mod damaged;
 mod forged;
 mod machine;

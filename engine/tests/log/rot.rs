@@ -127,9 +127,9 @@ fn counts_tell_it_too() {
 #[test]
 fn pages_hold_what_more_than_the_last_unit_vouches_for() {
     let mut volume = Volume::new();
-    volume.condense_beyond = 4;
+    volume.compact_beyond = 4;
     let mut machine = volume.open();
-    let (mut pages, mut vouched) = (0, 0);
+    let (mut pages, mut confirmed) = (0, 0);
     for i in 0..200 {
         machine.write(40 * i, 1000 + i);
         // The closing unit is the first of all; each write is a unit and an epoch.
@@ -138,9 +138,9 @@ fn pages_hold_what_more_than_the_last_unit_vouches_for() {
         let tag = newest_tag(&mut machine.volume);
         assert!(tag <= told, "a page holds epoch {tag}, and more than its own units tell of {told}");
         pages = machine.told.iter().filter(|what| *what == "Fingerprints").count();
-        vouched += u64::from(anchor.flushed_upto >= anchor.sequence);
+        confirmed += u64::from(anchor.flushed_upto >= anchor.sequence);
     }
-    assert!(pages > 20 && vouched > 0, "{pages} pages, {vouched} times a superblock vouched");
+    assert!(pages > 20 && confirmed > 0, "{pages} pages, {confirmed} times a superblock confirmed");
 }
 
 /// Of the pages of fingerprints.

@@ -80,9 +80,9 @@ fn a_read_only_opening_keeps_all_records() {
     assert_right(&mut machine);
 }
 
-/// A condensed unit may end within an epoch: no page may say that it holds that epoch before the next unit was read.
+/// A compacted unit may end within an epoch: no page may say that it holds that epoch before the next unit was read.
 #[test]
-fn no_page_holds_part_of_an_epoch_of_condensed_units() {
+fn no_page_holds_part_of_an_epoch_of_compacted_units() {
     const UNITS: u64 = 200;
     const LINKS: u64 = 240;
     let mut volume = Volume::of(256 * MIB);
@@ -92,11 +92,11 @@ fn no_page_holds_part_of_an_epoch_of_condensed_units() {
         let to = MapEntry::Block { pbn: Pbn(2000 + i), slot: 0 };
         let records = (0..LINKS).map(|n| Record::Link { lbn: Lbn(n * UNITS + i), to, old: None }).collect();
         volume.unit_naming(1 + i, Vec::new(), records, |header| {
-            (header.kind, header.sequence, header.epoch, header.flushed_upto) = (UnitKind::Condensed, 500, Epoch(7), 0);
+            (header.kind, header.sequence, header.epoch, header.flushed_upto) = (UnitKind::Compacted, 500, Epoch(7), 0);
             (header.unit, header.units) = (u32::try_from(i).expect("few"), u32::try_from(UNITS).expect("few"));
         });
     }
-    volume.condensed(500, Epoch(7), UNITS);
+    volume.compacted(500, Epoch(7), UNITS);
     let mut machine = volume.open();
     let lbns = [0, 1, UNITS - 1, UNITS, 70 * UNITS + 64, 239 * UNITS + 63, LINKS * UNITS - 1];
     assert_eq!(lbns.map(|lbn| machine.read(lbn)), lbns.map(|lbn| Some(2000 + lbn % UNITS)));

@@ -6,7 +6,7 @@ use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::page::{open, seal};
 use onefold_engine::format::{
-    Anchor, Authenticator, CommitMode, Condensed, FingerprintEntry, FormatStep, Geometry, OldRun, PageContent, PageId, Places, Record,
+    Anchor, Authenticator, CommitMode, Compacted, FingerprintEntry, FormatStep, Geometry, OldRun, PageContent, PageId, Places, Record,
     Region, Superblock, UnitHeader, UnitKind, UnitWriter, Wish, choose, copies, format,
 };
 use onefold_engine::memory::Accountant;
@@ -51,7 +51,7 @@ pub struct Volume {
     /// Of whoever makes units.
     pub authenticator: Authenticator,
     pub mode: CommitMode,
-    pub condense_beyond: u64,
+    pub compact_beyond: u64,
     /// How often reads fail from now on, by where.
     pub failing: BTreeMap<Bytes, u32>,
     /// How long a read takes.
@@ -76,7 +76,7 @@ impl Volume {
             superblock,
             blocks: BTreeMap::new(),
             mode: CommitMode::Log,
-            condense_beyond: 2048,
+            compact_beyond: 2048,
             failing: BTreeMap::new(),
             read_ms: 0,
             memory_bytes: Settings::default().memory_bytes,
@@ -180,13 +180,13 @@ impl Volume {
         let _ = writer.seal(&self.authenticator.clone(), &header, place(sequence), self.data(place(sequence)));
     }
 
-    /// The anchor lies behind this unit and epoch, and leads to condensed units at so many places from the first on.
-    pub fn condensed(&mut self, upto: u64, epoch: Epoch, units: u64) {
+    /// The anchor lies behind this unit and epoch, and leads to compacted units at so many places from the first on.
+    pub fn compacted(&mut self, upto: u64, epoch: Epoch, units: u64) {
         let run = |i: u64| Places { first: place(i), blocks: u8::try_from((units + 1 - i).min(64)).expect("at most 64") };
-        let condensed = Condensed { since: 0, places: (1..=units).step_by(64).map(run).collect() };
+        let compacted = Compacted { since: 0, places: (1..=units).step_by(64).map(run).collect() };
         let places = vec![Places { first: place(upto + 1), blocks: 3 }];
         (self.superblock.last_log_sequence, self.superblock.last_epoch) = (upto, epoch);
-        self.superblock.anchor = Some(Anchor { sequence: upto + 1, epoch, flushed_upto: upto, condensed, ..Anchor::of_new_log(1, places) });
+        self.superblock.anchor = Some(Anchor { sequence: upto + 1, epoch, flushed_upto: upto, compacted, ..Anchor::of_new_log(1, places) });
         self.write_superblock();
     }
 
@@ -216,8 +216,9 @@ impl Volume {
         let pages = copies(bytes).map(|at| *self.block_at(at));
         let chosen = choose([0, 1, 2, 3].map(|copy| Some(&pages[copy])), bytes).expect("a volume");
         self.superblock = chosen.into_service();
-        let (commit_mode, condense_beyond, read_only) = (self.mode, self.condense_beyond, self.read_only);
-        let settings = Settings { commit_mode, condense_beyond, read_only, anticipation_ms: 0, ..Settings::default() };
+        let (commit_mode, compact_beyond, read_only) = (self.mode, self.compact_beyond, self.read_only);
+        let settings = Settings { commit_mode, read_only, anticipation_ms: 0, ..Settings::default() }
+            .with_knobs(|knobs| knobs.compact_beyond = compact_beyond);
         let accountant = Accountant::divided(self.memory_bytes, settings.commit_mode.has_log());
         let engine = Engine::open(self.superblock.clone(), settings, Arc::new(Heap), accountant, Time(0));
         Machine::start(self, engine, stop)

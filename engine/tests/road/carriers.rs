@@ -208,18 +208,18 @@ fn duplicates(m: &Machine) -> (u64, u64) {
 }
 
 #[test]
-fn the_refill_reads_carriers_a_few_at_a_time() {
+fn the_rebuild_reads_carriers_a_few_at_a_time() {
     let medium = carriers(20);
     for commit_mode in [CommitMode::Log, CommitMode::Ordered] {
         let mut m = Machine::open(medium.clone(), Settings { commit_mode, ..settings() });
         let read = |m: &Machine| m.engine.ledger().read[Class::Data as usize].units;
-        let refilled = |m: &Machine| m.notices.contains(&Notice::IndexRefilled { entries: 20, named: 0, unnamed: 0, goes_on: false });
+        let rebuilt = |m: &Machine| m.notices.contains(&Notice::IndexRebuilt { entries: 20, named: 0, unnamed: 0, goes_on: false });
         m.feed(Event::Tick);
-        assert_eq!((read(&m), refilled(&m)), (8, false), "{commit_mode:?}");
+        assert_eq!((read(&m), rebuilt(&m)), (8, false), "{commit_mode:?}");
         m.wait(1);
-        assert_eq!((read(&m), refilled(&m)), (16, false), "{commit_mode:?}");
+        assert_eq!((read(&m), rebuilt(&m)), (16, false), "{commit_mode:?}");
         m.wait(5);
-        assert_eq!((read(&m), refilled(&m)), (20, true), "{commit_mode:?}: {:?}", m.notices);
+        assert_eq!((read(&m), rebuilt(&m)), (20, true), "{commit_mode:?}: {:?}", m.notices);
         (0..20).for_each(|b| m.write((100 + b) * 4096, &soft(b, 1)));
         assert_eq!(duplicates(&m), (0, 20), "{commit_mode:?}");
         m.flush();
@@ -233,7 +233,7 @@ fn a_carrier_that_is_read_is_known_by_its_slots() {
     m.write(0, &soft(1, 3));
     m.flush();
     let medium = m.close();
-    let unfilled = || Machine::open(medium.clone(), Settings { refill_reads_per_second: 0, ..settings() });
+    let unfilled = || Machine::open(medium.clone(), settings().with_knobs(|knobs| knobs.rebuild_reads_per_second = 0));
     let mut m = unfilled();
     m.write(4096 * 10, &soft(1, 3));
     assert_eq!(duplicates(&m), (3, 0), "nobody has read it");
@@ -307,7 +307,7 @@ fn packs_are_counted_and_known_again_as_carriers_are() {
     let mut m = Machine::open(m.close(), all);
     m.feed(Event::Tick);
     m.wait(20);
-    assert!(m.notices.contains(&Notice::IndexRefilled { entries: 120, named: 0, unnamed: 0, goes_on: false }), "{:?}", m.notices);
+    assert!(m.notices.contains(&Notice::IndexRebuilt { entries: 120, named: 0, unnamed: 0, goes_on: false }), "{:?}", m.notices);
     assert_eq!(m.engine.stats().carriers, Some(units.packs));
     m.write(4096 * 1000, &soft(1, 120));
     assert_eq!(duplicates(&m), (0, 120));
@@ -328,7 +328,7 @@ fn nobody_says_how_many_carriers_there_are_where_a_name_cannot_be_read() {
         medium[at + 4000] ^= u8::from(damaged);
         let mut m = served(medium);
         m.wait(20);
-        assert!(m.notices.iter().any(|notice| matches!(notice, Notice::IndexRefilled { .. })), "{:?}", m.notices);
+        assert!(m.notices.iter().any(|notice| matches!(notice, Notice::IndexRebuilt { .. })), "{:?}", m.notices);
         let stats = m.engine.stats();
         assert_eq!((stats.carriers, stats.unpacked.is_some()), (carriers, !damaged));
     }

@@ -10,10 +10,10 @@ fn settings() -> Settings {
     Settings { commit_mode: CommitMode::Log, ..Settings::default() }
 }
 
-/// A checkpoint writes pages that hold the last epoch, so it has a superblock vouch for that first: no unit comes that would.
+/// A checkpoint writes pages that hold the last epoch, so it has a superblock confirm for that first: no unit comes that would.
 #[test]
 fn what_the_last_epoch_unlinked_is_let_go_of_when_a_superblock_vouches_for_it() {
-    let mut m = Machine::open(blank(32 << 20, None), Settings { checkpoint_beyond: 3, ..settings() });
+    let mut m = Machine::open(blank(32 << 20, None), settings().with_knobs(|knobs| knobs.checkpoint_beyond = 3));
     m.read(0, 512);
     m.keeps_flushes = true;
     for content in 0..4 {
@@ -35,8 +35,8 @@ fn what_the_last_epoch_unlinked_is_let_go_of_when_a_superblock_vouches_for_it() 
 #[test]
 fn a_walk_is_as_long_as_it_may_be_before_it_is_shortened() {
     for (settings, written) in [
-        (Settings { checkpoint_beyond: 5, ..settings() }, [Class::Superblock, Class::Map]),
-        (Settings { condense_beyond: 5, ..settings() }, [Class::Superblock, Class::Fingerprints]),
+        (settings().with_knobs(|knobs| knobs.checkpoint_beyond = 5), [Class::Superblock, Class::Map]),
+        (settings().with_knobs(|knobs| knobs.compact_beyond = 5), [Class::Superblock, Class::Fingerprints]),
     ] {
         let mut m = Machine::open(blank(32 << 20, None), settings);
         m.read(0, 512);
@@ -54,7 +54,7 @@ fn a_walk_is_as_long_as_it_may_be_before_it_is_shortened() {
 #[test]
 fn a_checkpoint_has_sixty_four_pages_under_way() {
     const PAGES: u64 = 100;
-    let mut m = Machine::open(blank(32 << 20, Some(800 * PAGES)), Settings { checkpoint_beyond: 0, ..settings() });
+    let mut m = Machine::open(blank(32 << 20, Some(800 * PAGES)), settings().with_knobs(|knobs| knobs.checkpoint_beyond = 0));
     m.read(0, 512);
     (0..PAGES).for_each(|page| m.write(800 * 4096 * page, &pattern(page, 4096)));
     m.keeps_writes_of = Some(Class::Map);

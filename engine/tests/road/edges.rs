@@ -82,7 +82,7 @@ fn contents_of_one_fingerprint_in_slots_are_told_apart() {
 /// A block is linked to and no more so within the open epoch, while the last epoch packs it: the link is taken from where it went.
 #[test]
 fn a_link_that_was_cancelled_moves_with_its_block() {
-    let mut m = Machine::open(blank(32 << 20, None), Settings { keeps_promises: true, ..settings() });
+    let mut m = Machine::open(blank(32 << 20, None), settings().with_facts(|facts| facts.keeps_journal = true));
     m.read(0, 512);
     let (content, later) = (soft(1, 1), soft(2, 1));
     m.codec_keeps = 1;
@@ -129,7 +129,7 @@ fn no_request_reaches_behind_the_end() {
 #[test]
 fn what_is_there_already_is_written_once() {
     for content in [soft(1, 1), pattern(1, 4096)] {
-        let open = |medium| Machine::open(medium, Settings { refs_limit: 4, ..settings() });
+        let open = |medium| Machine::open(medium, settings().with_knobs(|knobs| knobs.refs_limit = 4));
         let mut m = open(blank(32 << 20, None));
         (5000..5003).for_each(|lbn| m.write(4096 * lbn, &content));
         let mut medium = m.close();

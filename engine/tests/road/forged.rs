@@ -94,7 +94,7 @@ fn a_block_with_more_links_than_there_can_be_is_told_of() {
 
 /// Nothing of what the ring could hold names what the volume cannot have.
 #[test]
-fn what_is_recalled_is_bounded() {
+fn what_is_replayed_is_bounded() {
     for mode in MODES {
         let (block, proof) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint([3; 20]));
         let far = [1 << 12, 1 << 32, 1 << 56, u64::MAX - 1, u64::MAX];
@@ -119,7 +119,7 @@ fn what_is_recalled_is_bounded() {
         let medium = forged(mode, Region::Map, |_| ());
         let traces = [Some(Trace::Map { sector: 0, sum: 0 }), Some(Trace::Log { sequence: 0 })];
         let legacy = Legacy { promises, traces };
-        let mut m = Machine::opened(medium, Settings { keeps_promises: true, ..settings(mode) }, legacy);
+        let mut m = Machine::opened(medium, settings(mode).with_facts(|facts| facts.keeps_journal = true), legacy);
         m.feed(Event::Tick);
         assert!(m.notices.contains(&Notice::AcknowledgedLost { writes: u64::try_from(count).expect("few") }), "{:?}", m.notices);
         assert_eq!(m.read(0, 16 * 4096), pattern(1, 16 * 4096));
@@ -136,7 +136,8 @@ fn traces_of_hostile_numbers_are_no_traces() {
         for number in [1 << 13, 1 << 40, u64::MAX - 1, u64::MAX] {
             let traces = [Some(Trace::Map { sector: number, sum: 0 }), Some(Trace::Log { sequence: number })];
             let legacy = Legacy { promises: vec![Promised::Zero { lbn: Lbn(0) }], traces };
-            let mut m = Machine::opened(forged(mode, Region::Map, |_| ()), Settings { keeps_promises: true, ..settings(mode) }, legacy);
+            let mut m =
+                Machine::opened(forged(mode, Region::Map, |_| ()), settings(mode).with_facts(|facts| facts.keeps_journal = true), legacy);
             m.feed(Event::Tick);
             assert!(m.notices.contains(&Notice::SetBack), "{:?}", m.notices);
             assert_eq!(m.read(0, 4096), pattern(1, 16 * 4096)[..4096]);
@@ -177,7 +178,7 @@ fn tables_of_more_pages_than_blocks_need_are_read_as_far_as_there_are_blocks() {
         let mut m = Machine::open(m.close(), settings(mode));
         m.feed(Event::Tick);
         m.wait(10);
-        assert!(m.notices.contains(&Notice::IndexRefilled { entries: 16, named: 0, unnamed: 0, goes_on: false }), "{:?}", m.notices);
+        assert!(m.notices.contains(&Notice::IndexRebuilt { entries: 16, named: 0, unnamed: 0, goes_on: false }), "{:?}", m.notices);
         assert!(m.engine.stats().free_complete);
         work(&mut m);
         m.close();

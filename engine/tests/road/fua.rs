@@ -4,12 +4,11 @@ use crate::carriers::{settings, soft};
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
 use onefold_engine::interface::Op;
-use onefold_engine::settings::Settings;
 use onefold_engine::stats::EpochCounts;
 use std::collections::BTreeMap;
 
 fn served() -> Machine {
-    let mut m = Machine::open(blank(32 << 20, None), Settings { device_takes_fua: true, ..settings() });
+    let mut m = Machine::open(blank(32 << 20, None), settings().with_facts(|facts| facts.device_takes_fua = true));
     assert_eq!(m.read(0, 512).len(), 512);
     assert_eq!(m.fua_writes, 0, "an opening has none");
     (m.flushes, m.written) = (0, BTreeMap::new());

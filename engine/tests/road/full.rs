@@ -125,7 +125,7 @@ fn sent_again(m: &mut Machine, lbns: &[u64], ms: u64) -> Vec<Option<Failure>> {
 #[test]
 fn who_can_send_again_is_sent_back_and_asked_for_it() {
     for mode in MODES {
-        let (mut m, written) = full(Settings { retries_when_full: true, ..waiting(mode) });
+        let (mut m, written) = full(waiting(mode).with_facts(|facts| facts.retries_when_full = true));
         let lbns: Vec<u64> = (written..written + 300).collect();
         for &lbn in &lbns {
             let id = begin(&mut m, lbn);
@@ -150,7 +150,7 @@ fn what_is_sent_back_late_is_asked_for_after_that() {
     for mode in MODES {
         // The first of a page of the map.
         let lbn = 20 * Region::Map.entries_per_page();
-        let (mut m, _) = full_with(Settings { retries_when_full: true, ..waiting(mode) }, &[lbn]);
+        let (mut m, _) = full_with(waiting(mode).with_facts(|facts| facts.retries_when_full = true), &[lbn]);
         let id = begin(&mut m, lbn - 2);
         assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
         m.pass_ms(10_000);
@@ -171,7 +171,7 @@ fn what_is_sent_back_late_is_asked_for_after_that() {
 #[test]
 fn who_sends_again_for_too_long_is_told_that_there_is_no_room() {
     for mode in MODES {
-        let (mut m, written) = full(Settings { retries_when_full: true, ..waiting(mode) });
+        let (mut m, written) = full(waiting(mode).with_facts(|facts| facts.retries_when_full = true));
         let id = begin(&mut m, written);
         assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
         let ends = sent_again(&mut m, &[written], WAIT_MS + 3_000);
@@ -252,7 +252,7 @@ fn waiting_ends_when_the_volume_is_about_to_be_detached() {
         assert!(matches!(told(&m)[..], [Notice::Full { .. }, Notice::NoSpace { waited_ms: 1..=3_000 }]), "{mode:?}: {:?}", told(&m));
         m.close();
 
-        let (mut m, written) = full(Settings { retries_when_full: true, ..waiting(mode) });
+        let (mut m, written) = full(waiting(mode).with_facts(|facts| facts.retries_when_full = true));
         let id = begin(&mut m, written);
         assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
         m.feed(Event::EndWaiting);
@@ -269,7 +269,7 @@ fn waiting_ends_when_the_store_fails() {
         m.feed(Event::GuardFailed);
         assert!(m.is_answered(id) && fails(&m.answer(id), Failure::ReadOnly), "{mode:?}");
 
-        let (mut m, written) = full(Settings { retries_when_full: true, ..waiting(mode) });
+        let (mut m, written) = full(waiting(mode).with_facts(|facts| facts.retries_when_full = true));
         let id = begin(&mut m, written);
         assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
         m.feed(Event::GuardFailed);

@@ -19,7 +19,7 @@ fn kept(settings: Settings) -> Machine {
     m.flush();
     m.request(Op::Discard, 0, 4096 * 600, None, false);
     m.flush();
-    // In the log's mode links count until something vouches for their epoch, as the next one does.
+    // In the log's mode links count until something confirms for their epoch, as the next one does.
     m.write(20 << 20, &pattern(3, 4096));
     m.flush();
     m.pass_ms(2_000);

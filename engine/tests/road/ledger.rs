@@ -13,7 +13,7 @@ const MODES: [CommitMode; 2] = [CommitMode::Ordered, CommitMode::Log];
 #[test]
 fn a_superblock_comes_after_so_many_units_for_its_ledger() {
     for commit_mode in MODES {
-        let settings = Settings { commit_mode, ledger_units_max: 16, ..Settings::default() };
+        let settings = Settings { commit_mode, ..Settings::default() }.with_knobs(|knobs| knobs.ledger_units_max = 16);
         let units = |medium: &[u8]| chosen(medium).expect("a volume").lifetime.client_write_units;
         let mut m = Machine::open(blank(32 << 20, None), settings.clone());
         let mut before = 0;

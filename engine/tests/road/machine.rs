@@ -112,7 +112,7 @@ impl Machine {
         let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
         let mut engine = Engine::open(superblock.clone(), settings, Arc::new(Heap::default()), accountant.clone(), Time(0));
         let traces = legacy.traces;
-        engine.recall(legacy);
+        engine.replay(legacy);
         Self {
             medium,
             engine,
@@ -238,7 +238,7 @@ impl Machine {
                         self.ring.retain(|promise| promise.epoch > epoch);
                         self.traces = traces;
                     }
-                    Action::Recalled => {}
+                    Action::Replayed => {}
                     Action::Retry => self.retries += 1,
                     Action::Closed { clean } => self.closed = Some(clean),
                 }

@@ -18,8 +18,8 @@ mod names;
 mod packs;
 mod pages;
 mod proofs;
-mod recall;
 mod recount;
+mod replay;
 mod ring;
 mod sizes;
 mod space;
@@ -62,7 +62,7 @@ fn repeats_are_stored_once_and_found_again_after_another_opening() {
     assert_eq!(m.read(16 << 20, 1 << 20), a);
     let mut m = Machine::open(m.close(), Settings::default());
     m.feed(Event::Tick);
-    assert!(m.notices.contains(&Notice::IndexRefilled { entries: 256, named: 0, unnamed: 0, goes_on: false }), "{:?}", m.notices);
+    assert!(m.notices.contains(&Notice::IndexRebuilt { entries: 256, named: 0, unnamed: 0, goes_on: false }), "{:?}", m.notices);
     m.write(24 << 20, &a);
     assert_eq!((m.engine.ledger().new_blocks, m.engine.ledger().duplicates), (0, 256));
     m.flush();

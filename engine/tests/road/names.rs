@@ -34,9 +34,9 @@ fn copied(m: &mut Machine) -> (u64, u64) {
 }
 
 /// What the last notice of a filled index says: named, unnamed, and whether it goes on.
-fn refilled(m: &Machine) -> Option<(u64, u64, bool)> {
+fn rebuilt(m: &Machine) -> Option<(u64, u64, bool)> {
     let said = |notice: &Notice| match *notice {
-        Notice::IndexRefilled { named, unnamed, goes_on, .. } => Some((named, unnamed, goes_on)),
+        Notice::IndexRebuilt { named, unnamed, goes_on, .. } => Some((named, unnamed, goes_on)),
         _ => None,
     };
     m.notices.iter().filter_map(said).next_back()
@@ -54,7 +54,7 @@ fn what_a_kill_left_without_a_fingerprint_is_found_as_a_duplicate_again() {
         let mut m = Machine::open(killed(commit_mode), settings(commit_mode));
         m.feed(Event::Tick);
         m.wait(200);
-        assert_eq!(refilled(&m), Some((BLOCKS, 0, false)), "{commit_mode:?}: {:?}", m.notices);
+        assert_eq!(rebuilt(&m), Some((BLOCKS, 0, false)), "{commit_mode:?}: {:?}", m.notices);
         assert_eq!(m.engine.ledger().read[Class::Data as usize].units, BLOCKS, "{commit_mode:?}: each is read once");
         assert_eq!(copied(&mut m), (0, BLOCKS), "{commit_mode:?}");
         // The next server finds the names on their pages.
@@ -62,7 +62,7 @@ fn what_a_kill_left_without_a_fingerprint_is_found_as_a_duplicate_again() {
         m.feed(Event::Tick);
         m.wait(200);
         assert_eq!(m.engine.ledger().read[Class::Data as usize].units, 0, "{commit_mode:?}: there is nothing to read");
-        assert_eq!(refilled(&m), Some((0, 0, false)), "{commit_mode:?}");
+        assert_eq!(rebuilt(&m), Some((0, 0, false)), "{commit_mode:?}");
         assert_eq!(m.read(4096 * 1000, BLOCKS * 4096), pattern(1, index(BLOCKS * 4096)));
         is_sound(m);
     }
@@ -79,7 +79,7 @@ fn a_kill_while_blocks_are_named_leaves_them_to_the_next_server() {
             let mut m = Machine::open(m.medium, settings(commit_mode));
             m.feed(Event::Tick);
             m.wait(300);
-            let (_, unnamed, goes_on) = refilled(&m).expect("the index is filled");
+            let (_, unnamed, goes_on) = rebuilt(&m).expect("the index is filled");
             assert_eq!((unnamed, goes_on), (0, false), "{commit_mode:?}, {steps} steps: {:?}", m.notices);
             assert_eq!(copied(&mut m), (0, BLOCKS), "{commit_mode:?}, {steps} steps");
             is_sound(m);
@@ -90,7 +90,10 @@ fn a_kill_while_blocks_are_named_leaves_them_to_the_next_server() {
 #[test]
 fn what_a_client_reads_is_named() {
     for commit_mode in MODES {
-        let unfilled = Settings { refill_reads_per_second: 0, recount_window_blocks: 64, ..settings(commit_mode) };
+        let unfilled = settings(commit_mode).with_knobs(|knobs| {
+            knobs.rebuild_reads_per_second = 0;
+            knobs.recount_window_blocks = 64;
+        });
         let mut m = Machine::open(killed(commit_mode), unfilled.clone());
         assert_eq!(copied(&mut m), (BLOCKS, 0), "{commit_mode:?}: nobody has read them");
         let mut m = Machine::open(killed(commit_mode), unfilled);
@@ -129,7 +132,7 @@ fn what_has_rotted_gets_no_name() {
     let mut m = Machine::open(medium, settings(CommitMode::Log));
     m.feed(Event::Tick);
     m.wait(200);
-    assert_eq!(refilled(&m), Some((BLOCKS - 1, 1, false)), "{:?}", m.notices);
+    assert_eq!(rebuilt(&m), Some((BLOCKS - 1, 1, false)), "{:?}", m.notices);
     assert_eq!(copied(&mut m), (1, BLOCKS - 1));
     assert!(m.fails_to_read(5));
     let mut rotten = fifth.to_vec();
@@ -149,7 +152,7 @@ fn packs_are_left_as_they_are() {
         let mut m = Machine::open(m.medium.clone(), settings(commit_mode));
         m.feed(Event::Tick);
         m.wait(200);
-        let (named, unnamed, _) = refilled(&m).expect("the index is filled");
+        let (named, unnamed, _) = rebuilt(&m).expect("the index is filled");
         assert_eq!((named, unnamed), (0, 0), "{commit_mode:?}");
         assert_eq!(m.read(0, 99 * 4096), soft(1, 99));
         is_sound(m);
@@ -166,6 +169,6 @@ fn the_blocks_of_protected_ranges_are_not_named() {
     m.wait(200);
     m.read(0, BLOCKS * 4096);
     m.flush();
-    assert_eq!(refilled(&m), Some((0, 0, false)));
+    assert_eq!(rebuilt(&m), Some((0, 0, false)));
     assert_eq!(copied(&mut m), (BLOCKS, 0));
 }

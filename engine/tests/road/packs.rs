@@ -100,7 +100,7 @@ fn what_does_not_compress_goes_out_side_by_side_with_the_packs() {
     assert_eq!(m.read(4096 * 400, 4096 * 2), mixed[4096 * 100..][..4096 * 2]);
 }
 
-/// What slots hold is vouched for by their block's authenticator.
+/// What slots hold is confirmed for by their block's authenticator.
 #[test]
 fn a_read_of_packs_alone_has_no_block_named() {
     let mut m = served(blank(32 << 20, None));

@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::media::blank;
-use crate::recall::{MODES, at_the_limit, bring_one, noise, settings, written_over};
+use crate::replay::{MODES, at_the_limit, bring_one, noise, settings, written_over};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Event, IoFailure, Notice};
 

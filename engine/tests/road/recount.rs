@@ -10,7 +10,7 @@ use onefold_engine::settings::Settings;
 use onefold_engine::units::{count, index};
 
 fn settings(commit_mode: CommitMode) -> Settings {
-    Settings { commit_mode, recount_window_blocks: 64, noncritical_delay_ms: 1_000_000, ..Settings::default() }
+    Settings { commit_mode, noncritical_delay_ms: 1_000_000, ..Settings::default() }.with_knobs(|knobs| knobs.recount_window_blocks = 64)
 }
 
 /// A volume after a crash in mode `ordered`: a block has so many links, and its name, and a count that is one too high.
@@ -34,7 +34,7 @@ fn is_recounted(m: &Machine) -> bool {
 
 /// The server is killed, and the next one finds all counts right.
 fn is_sound_after_a_crash(killed: Machine) {
-    let mut m = Machine::open(killed.medium, Settings { recount_window_blocks: 1 << 20, ..settings(CommitMode::Log) });
+    let mut m = Machine::open(killed.medium, settings(CommitMode::Log).with_knobs(|knobs| knobs.recount_window_blocks = 1 << 20));
     assert_eq!(m.read(0, 4096), pattern(1, 4096));
     m.wait(1000);
     let medium = m.close();

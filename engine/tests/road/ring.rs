@@ -4,14 +4,16 @@ use crate::carriers::soft;
 use crate::checked::findings;
 use crate::machine::Machine;
 use crate::media::blank;
-use crate::recall::{MODES, noise, settings};
+use crate::replay::{MODES, noise, settings};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Notice, Promised};
-use onefold_engine::settings::Settings;
 
 /// A volume in mode `log` with room for so many contents in its ring.
-fn served(ring_contents_max: u64) -> Machine {
-    let mut m = Machine::open(blank(64 << 20, None), Settings { ring_contents_max, ..settings(CommitMode::Log) });
+fn served(journal_contents_max: u64) -> Machine {
+    let mut m = Machine::open(
+        blank(64 << 20, None),
+        settings(CommitMode::Log).with_facts(|facts| facts.journal_contents_max = journal_contents_max),
+    );
     assert_eq!(m.read(0, 512).len(), 512);
     m.written.clear();
     m
@@ -37,7 +39,7 @@ fn a_ring_with_little_room_packs_as_well_as_none() {
     write_all(&mut m, 0, &content);
     assert!(contents(&m) <= 128, "{} of 128", contents(&m));
     m.flush();
-    let mut without = Machine::open(blank(64 << 20, None), Settings { keeps_promises: false, ..settings(CommitMode::Log) });
+    let mut without = Machine::open(blank(64 << 20, None), settings(CommitMode::Log).with_facts(|facts| facts.keeps_journal = false));
     assert_eq!(without.read(0, 512).len(), 512);
     without.written.clear();
     write_all(&mut without, 0, &content);
@@ -65,7 +67,7 @@ fn a_ring_that_fills_with_what_is_repeated_packs_as_well_as_none() {
         assert!(m.read(0, 4096 * 500) == content && m.read(4096 * 1000, 4096) == content[4096 * 99..4096 * 100]);
         data_written(&m)
     };
-    let without = written(Machine::open(blank(64 << 20, None), Settings { keeps_promises: false, ..settings(CommitMode::Log) }));
+    let without = written(Machine::open(blank(64 << 20, None), settings(CommitMode::Log).with_facts(|facts| facts.keeps_journal = false)));
     let with = written(served(256));
     // A batch is smaller with the ring.
     assert!(with * 20 <= without * 21, "{with} for {without}");
@@ -131,7 +133,7 @@ fn what_the_device_has_lost_of_packs_is_not_believed() {
     assert!(next.flush_fails() && !next.flush_fails());
 }
 
-/// Of few blocks some were packed, some not: the epoch that recalls both is small, but for the packs in it.
+/// Of few blocks some were packed, some not: the epoch that replays both is small, but for the packs in it.
 #[test]
 fn what_was_packed_and_what_was_not_come_back_in_one_epoch() {
     let content = soft(1, 76);

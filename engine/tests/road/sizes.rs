@@ -3,7 +3,6 @@
 use crate::carriers::{served, settings, soft, written};
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
-use onefold_engine::settings::Settings;
 use onefold_engine::stats::{EpochCounts, LogEpochs};
 use std::collections::BTreeMap;
 
@@ -28,7 +27,7 @@ fn epochs_are_counted_by_what_could_ride_in_them() {
 
 #[test]
 fn of_one_slot_a_carrier_the_others_go_to_their_own_blocks() {
-    let mut m = Machine::open(blank(32 << 20, None), Settings { carrier_slots_max: 1, ..settings() });
+    let mut m = Machine::open(blank(32 << 20, None), settings().with_knobs(|knobs| knobs.carrier_slots_max = 1));
     m.read(0, 512);
     (m.flushes, m.written) = (0, BTreeMap::new());
     m.write(0, &soft(1, 3));
@@ -40,8 +39,8 @@ fn of_one_slot_a_carrier_the_others_go_to_their_own_blocks() {
 /// A block that no LBN means when its epoch is sealed has no record, and does not make the epoch a large one.
 #[test]
 fn what_was_overwritten_in_its_epoch_is_none_of_its_new_blocks() {
-    for keeps_promises in [false, true] {
-        let mut m = Machine::open(blank(32 << 20, None), Settings { keeps_promises, ..settings() });
+    for keeps_journal in [false, true] {
+        let mut m = Machine::open(blank(32 << 20, None), settings().with_facts(|facts| facts.keeps_journal = keeps_journal));
         m.read(0, 512);
         (m.flushes, m.written) = (0, BTreeMap::new());
         let overwritten = pattern(1, 4096);

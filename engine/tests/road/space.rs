@@ -9,7 +9,7 @@ use onefold_engine::settings::Settings;
 /// Writes runs of blocks with one between them, and discards the runs before anything is committed, so that they are free at once.
 /// Blocks that the device was told of, and in how many commands.
 fn discarded(runs: u64, blocks: u64) -> (u64, u64) {
-    let settings = Settings { discard_freed: true, discard_batch_blocks: 1024, ..Settings::default() };
+    let settings = Settings { discard_freed: true, ..Settings::default() }.with_knobs(|knobs| knobs.discard_batch_blocks = 1024);
     let mut m = Machine::open(blank(32 << 20, None), settings);
     m.write(0, &pattern(1, 4096 * usize::try_from(runs * (blocks + 1)).expect("it fits")));
     for run in 0..runs {

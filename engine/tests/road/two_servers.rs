@@ -76,7 +76,7 @@ fn writes_are_refused_after_it_and_what_was_read_before_is_read_still() {
     let closed = { second }.close();
     first.medium = closed;
     let theirs = superblocks(&first.medium);
-    // A walk as long as this has to be condensed, or to end.
+    // A walk as long as this has to be compacted, or to end.
     let reply = (0..6000u64).find_map(|i| {
         let written = first.request_write(i % 64 * 4096, &pattern(i + 100, 4096));
         let flushed = first.request(Op::Flush, 0, 0, None, false);

@@ -124,8 +124,8 @@ fn play(scene: Scene, seed: u64, pace: Pace) -> Result<Outcome, String> {
         LoadKind::Sequence => Load::Sequential(Sequential::new(1024 * MIB / BLOCK_BYTES, 32)),
     };
     let compressed = (scene.percent < 100).then(|| u16::try_from(BLOCK_BYTES * scene.percent / 100).expect("below a block"));
-    let (commit_mode, device_takes_fua, memory_bytes) = (scene.mode, scene.fua, scene.memory_mib * MIB);
-    let settings = Settings { commit_mode, device_takes_fua, memory_bytes, ..Settings::default() };
+    let (commit_mode, memory_bytes) = (scene.mode, scene.memory_mib * MIB);
+    let settings = Settings { commit_mode, memory_bytes, ..Settings::default() }.with_facts(|facts| facts.device_takes_fua = scene.fua);
     run(&Plan { device_bytes: scene.device_mib * MIB, settings, pace, compressed }, load)
 }
 

@@ -173,7 +173,7 @@ impl Rig {
             }
             Action::Reply { request, reply } => self.replies.push((request, reply)),
             Action::Wake { at } => self.wake_ns = Some(at.0),
-            Action::Remember(_) | Action::Forget { .. } | Action::Recalled | Action::Retry => {}
+            Action::Remember(_) | Action::Forget { .. } | Action::Replayed | Action::Retry => {}
             Action::Notice(Notice::Serving) => self.serving = true,
             Action::Notice(notice @ (Notice::Damage { .. } | Notice::WentReadOnly { .. } | Notice::OtherServer { .. })) => {
                 return Err(format!("{notice:?}, although nothing was damaged"));

@@ -217,8 +217,8 @@ impl LogChecker {
         pending.changes.iter().try_for_each(|change| self.model.apply(epoch, change))?;
         let sequence = self.next - 1;
         self.durable = (epoch, sequence);
-        self.told_by_units = pending.header.flushed_upto;
-        self.free_held(self.told_by_units);
+        self.reported_by_units = pending.header.flushed_upto;
+        self.free_held(self.reported_by_units);
         self.hold(sequence, &pending.changes);
         let lbns: Vec<u64> = pending.means.keys().copied().collect();
         self.ends.insert(sequence, epoch);

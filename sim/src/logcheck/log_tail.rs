@@ -38,8 +38,8 @@ impl LogChecker {
             self.check_log_tail(anchor, &superblock, sequence)?;
             self.check_compacted(anchor, view.disk)?;
             (names, links) = (anchor.epoch.get(), anchor.epoch.get());
-            if !anchor.condensed.places.is_empty() {
-                let since = anchor.condensed.since;
+            if !anchor.compacted.places.is_empty() {
+                let since = anchor.compacted.since;
                 links = *self
                     .ends
                     .get(&since)
@@ -88,11 +88,11 @@ impl LogChecker {
         if anchor.places.is_empty() {
             return Err(violation!("L9: the log tail names no place"));
         }
-        if anchor.flushed_upto.max(self.told_by_units) < self.reported {
+        if anchor.flushed_upto.max(self.reported_by_units) < self.reported {
             return Err(violation!(
                 "L7: the log tail says that {} is flushed, units that {} is, and pages rely on {}",
                 anchor.flushed_upto,
-                self.told_by_units,
+                self.reported_by_units,
                 self.reported
             ));
         }
@@ -104,7 +104,7 @@ impl LogChecker {
     /// Checks that the compacted units are durable, and have the same effects as the units that they stand for.
     fn check_compacted(&self, anchor: &Anchor, disk: &SimDisk) -> Result<(), Violation> {
         let mut segment: Vec<Rc<Unit>> = Vec::new();
-        for pbn in each(&anchor.condensed.places) {
+        for pbn in each(&anchor.compacted.places) {
             let cell = disk.cell(self.volume.block_of(pbn));
             let Some(content) = cell.settled() else {
                 return Err(violation!("L8: the log tail names a compacted unit at PBN {pbn}, which is not durable"));
@@ -112,7 +112,7 @@ impl LogChecker {
             if self.copies_known.get(&pbn) == Some(&content.id()) {
                 continue;
             }
-            let unit = self.volume.unit(pbn, content).filter(|unit| unit.header.kind == UnitKind::Condensed);
+            let unit = self.volume.unit(pbn, content).filter(|unit| unit.header.kind == UnitKind::Compacted);
             let Some(unit) = unit else {
                 return Err(violation!("L8: the log tail names a compacted unit at PBN {pbn}, where there is none"));
             };
@@ -215,7 +215,7 @@ impl LogChecker {
         let Some(newest) = newest else { return Err(violation!("L8: no copy of the superblock is durable")) };
         self.incarnation = newest.incarnation;
         self.compacted =
-            self.superblocks.iter().filter_map(|s| s.anchor.as_ref()).flat_map(|a| each(&a.condensed.places)).collect::<FxHashSet<_>>();
+            self.superblocks.iter().filter_map(|s| s.anchor.as_ref()).flat_map(|a| each(&a.compacted.places)).collect::<FxHashSet<_>>();
         if let Some(anchor) = &newest.anchor {
             for (sequence, pbn) in (anchor.sequence..).zip(each(&anchor.places)) {
                 if newest.generation > self.generation && sequence == self.next + self.places.len() as u64 {
@@ -236,7 +236,7 @@ impl LogChecker {
             let unit = self.units.pop_front().expect("it was seen");
             self.unit_blocks.remove(&unit.pbn);
         }
-        let since = anchors.filter(|anchor| !anchor.condensed.places.is_empty()).map(|anchor| anchor.condensed.since).min();
+        let since = anchors.filter(|anchor| !anchor.compacted.places.is_empty()).map(|anchor| anchor.compacted.since).min();
         let oldest = since.unwrap_or(first).min(first - 1);
         self.history = self.history.split_off(&first);
         self.ends = self.ends.split_off(&oldest);

@@ -59,7 +59,7 @@ pub struct LogChecker {
     /// says is flushed.
     confirmed: u64,
     reported: u64,
-    told_by_units: u64,
+    reported_by_units: u64,
     /// The sequence number of the next unit.
     next: u64,
     pending: Option<Pending>,
@@ -97,7 +97,7 @@ impl LogChecker {
             durable: (0, 0),
             confirmed: 0,
             reported: 0,
-            told_by_units: 0,
+            reported_by_units: 0,
             next: 1,
             pending: None,
             superblocks: Vec::new(),

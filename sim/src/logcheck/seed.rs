@@ -125,15 +125,15 @@ impl LogChecker {
 
     fn read_compacted(&mut self, anchor: &Anchor, disk: &SimDisk) -> Result<(), Violation> {
         self.ends.insert(anchor.sequence - 1, anchor.epoch.get());
-        for (i, pbn) in each(&anchor.condensed.places).enumerate() {
+        for (i, pbn) in each(&anchor.compacted.places).enumerate() {
             let content = at(&self.volume, disk, pbn);
-            let unit = self.volume.unit(pbn, content).filter(|unit| unit.header.kind == UnitKind::Condensed);
+            let unit = self.volume.unit(pbn, content).filter(|unit| unit.header.kind == UnitKind::Compacted);
             let Some(unit) = unit else {
                 return Err(violation!("L2: compacted unit {i}, at PBN {pbn}, is not there"));
             };
             if i == 0 {
                 // All that it copies is newer.
-                self.ends.insert(anchor.condensed.since, unit.header.epoch.get() - 1);
+                self.ends.insert(anchor.compacted.since, unit.header.epoch.get() - 1);
             }
             for (epoch, change) in compacted_changes(&unit) {
                 self.must_have(&change)?;
@@ -156,7 +156,7 @@ impl LogChecker {
             self.history.insert(sequence, (epoch, changes));
         }
         let reported = units.iter().map(|(_, unit)| unit.header.flushed_upto).max().unwrap_or(0);
-        self.told_by_units = reported;
+        self.reported_by_units = reported;
         self.free_held(reported);
         self.model.begin_epoch();
         // The blocks that an epoch of this opening unlinked are held; those unlinked before are not.

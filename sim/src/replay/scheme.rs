@@ -156,7 +156,7 @@ pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes
         Scheme::Ordered => Settings { anticipation_ms: 0, ..defaults },
         Scheme::OrderedAnticipate => defaults,
         Scheme::Log => Settings { compression: Compression::Off, ..log(defaults) },
-        Scheme::Carried => Settings { compression: Compression::Carriers, carrier_slots_max: 1, ..log(defaults) },
+        Scheme::Carried => Settings { compression: Compression::Carriers, ..log(defaults) }.with_knobs(|knobs| knobs.carrier_slots_max = 1),
         Scheme::Packed => log(defaults),
     };
     let superblock = Superblock::new(geometry_for(blocks)?, *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &settings);

@@ -13,7 +13,7 @@ use onefold_engine::interface::{Class, IoId};
 
 impl World {
     pub(super) fn write(&mut self, io: IoId, first: u64, contents: &[Shared], class: Class, fua: bool) -> Result<(), Violation> {
-        if fua && !self.setting.options.settings.device_takes_fua {
+        if fua && !self.setting.options.settings.facts.device_takes_fua {
             return Err(violation!("interface: write {} asks for FUA of a device that does not take it", io.0));
         }
         record!(

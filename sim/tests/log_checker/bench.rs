@@ -3,7 +3,7 @@
 use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::format::page::{self, PageContent};
 use onefold_engine::format::{
-    Anchor, Condensed, FingerprintEntry, Kind, MapEntry, OldRun, PageId, Places, Record, Region, Superblock, UnitHeader, UnitKind,
+    Anchor, Compacted, FingerprintEntry, Kind, MapEntry, OldRun, PageId, Places, Record, Region, Superblock, UnitHeader, UnitKind,
     UnitWriter,
 };
 use onefold_engine::interface::IoId;
@@ -284,13 +284,13 @@ impl Bench {
     }
 
     /// Moves the log tail behind this unit and epoch, with places from there on.
-    pub fn move_log_tail(&mut self, sequence: u64, epoch: u64, condensed: Condensed) -> Checked {
+    pub fn move_log_tail(&mut self, sequence: u64, epoch: u64, compacted: Compacted) -> Checked {
         let at = usize::try_from(sequence).expect("few units");
-        self.say(|superblock| superblock.anchor = Some(log_tail_behind(sequence, epoch, &PLACES[at..at + 1], condensed)))
+        self.say(|superblock| superblock.anchor = Some(log_tail_behind(sequence, epoch, &PLACES[at..at + 1], compacted)))
     }
 }
 
-pub fn log_tail_behind(sequence: u64, epoch: u64, places: &[u64], condensed: Condensed) -> Anchor {
+pub fn log_tail_behind(sequence: u64, epoch: u64, places: &[u64], compacted: Compacted) -> Anchor {
     Anchor {
         sequence: sequence + 1,
         incarnation: 2,
@@ -298,7 +298,7 @@ pub fn log_tail_behind(sequence: u64, epoch: u64, places: &[u64], condensed: Con
         flushed_upto: sequence,
         places: runs(places),
         barrier: None,
-        condensed,
+        compacted,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Nothing that any state may refer to is overwritten or discarded.
 
 use super::bench::{Bench, block, link, says};
-use onefold_engine::format::{Condensed, MapEntry};
+use onefold_engine::format::{Compacted, MapEntry};
 use onefold_sim::content::pattern;
 
 #[test]
@@ -56,9 +56,9 @@ fn l8_units_and_places() {
 fn l8_units_after_the_older_pairs_log_tail() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
-    bench.move_log_tail(2, 6, Condensed::default()).unwrap();
+    bench.move_log_tail(2, 6, Compacted::default()).unwrap();
     says(bench.discard(20), "L8: a discard at PBN 20");
-    bench.move_log_tail(2, 6, Condensed::default()).unwrap();
+    bench.move_log_tail(2, 6, Compacted::default()).unwrap();
     bench.discard(20).unwrap();
     says(bench.discard(3), "R4: a discard at PBN 3");
 }

@@ -1,7 +1,7 @@
 //! Superblocks refer to what is there; and the checker's initial state.
 
 use super::bench::{Bench, PLACES, block, link, log_tail_behind, runs, says};
-use onefold_engine::format::{Condensed, Record, Region, UnitHeader, UnitKind};
+use onefold_engine::format::{Compacted, Record, Region, UnitHeader, UnitKind};
 use onefold_engine::units::{Epoch, Lbn, Pbn};
 
 /// Returns the records that copy the epochs of [`Bench::with_two_links`].
@@ -12,14 +12,14 @@ fn copied(since_epoch: u64) -> Vec<Record> {
 }
 
 /// Writes a compacted unit to a block, and flushes on request; the fingerprints are on their page, with its bit.
-fn condense(bench: &mut Bench, pbn: u64, records: Vec<Record>, flushes: bool) {
+fn compact(bench: &mut Bench, pbn: u64, records: Vec<Record>, flushes: bool) {
     let name = bench.name("a");
     bench.confirm().unwrap();
     bench.page(Region::Fingerprints, 6, |page| page.set_fingerprint(3, name)).unwrap();
     bench.flush().unwrap();
     let (_, bit) = bench.volume.geometry.written_of(onefold_engine::format::PageId { region: Region::Fingerprints, index: 0 });
     bench.bits(|page| page.set_bit(bit, true)).unwrap();
-    let header = UnitHeader { kind: UnitKind::Condensed, sequence: 2, epoch: Epoch(5), flushed_upto: 0, ..bench.header };
+    let header = UnitHeader { kind: UnitKind::Compacted, sequence: 2, epoch: Epoch(5), flushed_upto: 0, ..bench.header };
     let unit = bench.unit(&header, pbn, &[], records);
     if flushes {
         bench.data(pbn, &unit).unwrap();
@@ -30,15 +30,15 @@ fn condense(bench: &mut Bench, pbn: u64, records: Vec<Record>, flushes: bool) {
     }
 }
 
-fn condensed(pbn: u64) -> Condensed {
-    Condensed { since: 0, places: runs(&[pbn]) }
+fn compacted(pbn: u64) -> Compacted {
+    Compacted { since: 0, places: runs(&[pbn]) }
 }
 
 #[test]
 fn a_checkpoint_is_in_order() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
-    bench.move_log_tail(2, 6, Condensed::default()).unwrap();
+    bench.move_log_tail(2, 6, Compacted::default()).unwrap();
     bench.epoch(vec![link(9, onefold_engine::format::MapEntry::Zero, None)]).unwrap();
     bench.flush().unwrap();
 }
@@ -46,7 +46,7 @@ fn a_checkpoint_is_in_order() {
 #[test]
 fn l8_pages_that_lack_records_before_the_anchor() {
     let mut bench = Bench::with_two_links();
-    says(bench.move_log_tail(2, 6, Condensed::default()), "L8: the log tail moves past epoch 6, but sector 0 of");
+    says(bench.move_log_tail(2, 6, Compacted::default()), "L8: the log tail moves past epoch 6, but sector 0 of");
     let name = bench.name("a");
     let mut bench = Bench::with_two_links();
     bench.confirm().unwrap();
@@ -59,7 +59,7 @@ fn l8_pages_that_lack_records_before_the_anchor() {
             page.set_map(6, block(3));
         })
         .unwrap();
-    says(bench.move_log_tail(2, 6, Condensed::default()), "sector 0 of map lacks");
+    says(bench.move_log_tail(2, 6, Compacted::default()), "sector 0 of map lacks");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn l8_bits_behind_the_anchor() {
     bench.page(Region::Refs, 6, |page| page.set_refs(3, 3)).unwrap();
     bench.page(Region::Fingerprints, 6, |page| page.set_fingerprint(3, name)).unwrap();
     bench.flush().unwrap();
-    says(bench.move_log_tail(2, 6, Condensed::default()), "has no bit");
+    says(bench.move_log_tail(2, 6, Compacted::default()), "has no bit");
 }
 
 #[test]
@@ -84,22 +84,22 @@ fn l8_an_anchor_behind_what_is_not_flushed() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
     bench.epoch(vec![link(9, onefold_engine::format::MapEntry::Zero, None)]).unwrap();
-    says(bench.move_log_tail(3, 7, Condensed::default()), "L8: the log tail lies after unit 3");
+    says(bench.move_log_tail(3, 7, Compacted::default()), "L8: the log tail lies after unit 3");
 }
 
 #[test]
 fn l8_an_anchor_at_no_epochs_end_or_with_a_wrong_epoch() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
-    says(bench.move_log_tail(2, 5, Condensed::default()), "L8: the log tail lies after unit 2 and epoch");
+    says(bench.move_log_tail(2, 5, Compacted::default()), "L8: the log tail lies after unit 2 and epoch");
 }
 
 #[test]
 fn l8_an_anchor_that_goes_back() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
-    bench.move_log_tail(2, 6, Condensed::default()).unwrap();
-    says(bench.move_log_tail(1, 5, Condensed::default()), "L8: the log tail moves back from unit 3 to 2");
+    bench.move_log_tail(2, 6, Compacted::default()).unwrap();
+    says(bench.move_log_tail(1, 5, Compacted::default()), "L8: the log tail moves back from unit 3 to 2");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn l8_an_anchor_with_other_places() {
     bench.pages().unwrap();
     let other = |places: &'static [u64]| {
         move |s: &mut onefold_engine::format::Superblock| {
-            s.anchor = Some(log_tail_behind(2, 6, places, Condensed::default()));
+            s.anchor = Some(log_tail_behind(2, 6, places, Compacted::default()));
         }
     };
     says(bench.say(other(&[30])), "L8: the log tail names PBN 30 where PBN 22");
@@ -125,7 +125,7 @@ fn l3_an_anchor_with_a_later_incarnation() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
     let later = |s: &mut onefold_engine::format::Superblock| {
-        let mut anchor = log_tail_behind(1, 5, &PLACES[1..2], Condensed::default());
+        let mut anchor = log_tail_behind(1, 5, &PLACES[1..2], Compacted::default());
         anchor.incarnation = 3;
         (s.incarnation, s.anchor) = (3, Some(anchor));
     };
@@ -133,22 +133,22 @@ fn l3_an_anchor_with_a_later_incarnation() {
 }
 
 #[test]
-fn condensing_is_in_order() {
+fn compaction_is_in_order() {
     let mut bench = Bench::with_two_links();
-    condense(&mut bench, 30, copied(5), true);
-    bench.move_log_tail(2, 6, condensed(30)).unwrap();
+    compact(&mut bench, 30, copied(5), true);
+    bench.move_log_tail(2, 6, compacted(30)).unwrap();
     says(bench.discard(30), "L8: a discard at PBN 30");
 }
 
 #[test]
-fn l8_condensed_units_that_are_not_durable() {
+fn l8_compacted_units_that_are_not_durable() {
     let mut bench = Bench::with_two_links();
-    condense(&mut bench, 30, copied(5), false);
-    says(bench.move_log_tail(2, 6, condensed(30)), "L8: the log tail names a compacted unit at PBN 30, which is not durable");
+    compact(&mut bench, 30, copied(5), false);
+    says(bench.move_log_tail(2, 6, compacted(30)), "L8: the log tail names a compacted unit at PBN 30, which is not durable");
 }
 
 #[test]
-fn l8_condensed_units_that_say_something_else() {
+fn l8_compacted_units_that_say_something_else() {
     let lacks_one = copied(5)[..1].to_vec();
     let other_old = vec![Record::Born { lbn: Lbn(5), to: block(3), old: Some(Pbn(9)) }, copied(5)[1].clone(), copied(5)[2].clone()];
     let no_entry = vec![link(5, block(3), None), copied(5)[1].clone(), copied(5)[2].clone()];
@@ -161,39 +161,39 @@ fn l8_condensed_units_that_say_something_else() {
         ([copied(5), vec![Record::Later { epochs: 9 }, link(7, block(3), None)]].concat(), "the compacted units mention epoch 15"),
     ] {
         let mut bench = Bench::with_two_links();
-        condense(&mut bench, 30, records, true);
-        says(bench.move_log_tail(2, 6, condensed(30)), words);
+        compact(&mut bench, 30, records, true);
+        says(bench.move_log_tail(2, 6, compacted(30)), words);
     }
 }
 
 #[test]
-fn l8_condensed_units_that_are_none_or_not_all() {
+fn l8_compacted_units_that_are_none_or_not_all() {
     let mut bench = Bench::with_two_links();
-    condense(&mut bench, 30, copied(5), true);
-    says(bench.move_log_tail(2, 6, condensed(31)), "where there is none");
+    compact(&mut bench, 30, copied(5), true);
+    says(bench.move_log_tail(2, 6, compacted(31)), "where there is none");
     let mut bench = Bench::with_two_links();
     bench.header.units = 2;
-    condense(&mut bench, 30, copied(5), true);
-    says(bench.move_log_tail(2, 6, condensed(30)), "lacks units");
+    compact(&mut bench, 30, copied(5), true);
+    says(bench.move_log_tail(2, 6, compacted(30)), "lacks units");
     let mut bench = Bench::with_two_links();
     (bench.header.unit, bench.header.units) = (1, 2);
-    condense(&mut bench, 30, copied(5), true);
-    says(bench.move_log_tail(2, 6, condensed(30)), "is number 0");
+    compact(&mut bench, 30, copied(5), true);
+    says(bench.move_log_tail(2, 6, compacted(30)), "is number 0");
     let mut bench = Bench::with_two_links();
-    condense(&mut bench, 30, copied(5), true);
-    let since = Condensed { since: 1, ..condensed(30) };
+    compact(&mut bench, 30, copied(5), true);
+    let since = Compacted { since: 1, ..compacted(30) };
     // Epoch 5 is neither on pages nor in the copied records.
     says(bench.move_log_tail(2, 6, since), "sector 0 of");
 }
 
 #[test]
-fn l8_fingerprints_of_what_is_condensed() {
+fn l8_fingerprints_of_what_is_compacted() {
     let mut bench = Bench::with_two_links();
-    let header = UnitHeader { kind: UnitKind::Condensed, sequence: 2, epoch: Epoch(5), flushed_upto: 0, ..bench.header };
+    let header = UnitHeader { kind: UnitKind::Compacted, sequence: 2, epoch: Epoch(5), flushed_upto: 0, ..bench.header };
     let unit = bench.unit(&header, 30, &[], copied(5));
     bench.data(30, &unit).unwrap();
     bench.flush().unwrap();
-    says(bench.move_log_tail(2, 6, condensed(30)), "sector 0 of fingerprints lacks 5");
+    says(bench.move_log_tail(2, 6, compacted(30)), "sector 0 of fingerprints lacks 5");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn an_end_that_is_not_one() {
 #[test]
 fn it_begins_where_the_log_is_whole() {
     let (volume, disk, oracle, superblock) =
-        Bench::medium(&mut |s| s.anchor = Some(log_tail_behind(2, 6, &PLACES[2..3], Condensed { since: 0, places: runs(&[30]) })));
+        Bench::medium(&mut |s| s.anchor = Some(log_tail_behind(2, 6, &PLACES[2..3], Compacted { since: 0, places: runs(&[30]) })));
     says(Bench::over(volume, disk, oracle, superblock).map(|_| ()), "L2: compacted unit 0, at PBN 30, is not there");
 
     let bench = Bench::with_two_links();
@@ -254,7 +254,7 @@ fn it_begins_where_the_log_is_whole() {
 fn l8_the_older_pair_leads_to_the_same_end() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
-    bench.move_log_tail(2, 6, Condensed::default()).unwrap();
+    bench.move_log_tail(2, 6, Compacted::default()).unwrap();
     let over = |disk| Bench::over(bench.volume.clone(), disk, bench.oracle.clone(), bench.superblock.clone());
     says(over(bench.disk.clone()).unwrap().discard(20), "L8: a discard at PBN 20");
     let mut gone = bench.disk.clone();

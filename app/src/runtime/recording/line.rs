@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::Thread;
 
 /// The number of contents that are freed at once, since a client's thread spends that time.
-pub const LET_GO_MAX: usize = 16;
+pub const RELEASE_MAX: usize = 16;
 
 /// Returns nanoseconds of the clock that never goes back.
 pub fn monotonic_ns() -> u64 {
@@ -51,7 +51,7 @@ pub struct Spent {
 
 impl Spent {
     /// Takes some of the contents that came back, to be freed by the caller.
-    pub fn take(&mut self) -> [Option<Content>; LET_GO_MAX] {
+    pub fn take(&mut self) -> [Option<Content>; RELEASE_MAX] {
         std::array::from_fn(|_| {
             let content = self.ring.pop().ok()?;
             self.out = self.out.saturating_sub(1);

@@ -56,7 +56,7 @@ pub struct Recorder {
     folder: PathBuf,
     is_asleep: Arc<AtomicBool>,
     last_gap: LastGap,
-    last_told: Instant,
+    last_report: Instant,
     tally: Tally,
 }
 
@@ -70,8 +70,8 @@ impl Recorder {
         is_asleep: Arc<AtomicBool>,
         last_gap: LastGap,
     ) -> Self {
-        let (namer, last_told, tally) = (Namer::new(fingerprinter), Instant::now(), Tally::default());
-        Self { told, spent, writer, namer, folder, is_asleep, last_gap, last_told, tally }
+        let (namer, last_report, tally) = (Namer::new(fingerprinter), Instant::now(), Tally::default());
+        Self { told, spent, writer, namer, folder, is_asleep, last_gap, last_report, tally }
     }
 
     /// Records until the reporting threads are done.
@@ -103,7 +103,7 @@ impl Recorder {
     }
 
     fn record(&mut self, together: &mut Vec<Told>) -> Result<(), FolderError> {
-        self.last_told = Instant::now();
+        self.last_report = Instant::now();
         let mut names = self.namer.names(together).into_iter();
         for Told { time_ns, what, content, gap } in together.drain(..) {
             let blocks = names.next().unwrap_or_default();
@@ -131,7 +131,7 @@ impl Recorder {
     }
 
     fn rest(&self) {
-        if self.last_told.elapsed() < QUIET {
+        if self.last_report.elapsed() < QUIET {
             std::thread::sleep(LOOK);
             return;
         }

@@ -6,7 +6,7 @@
 //! 3. A reporting thread waits only for other reporting threads, and no longer than it takes to add an entry.
 
 use super::entry::{Asked, Content, LastGap, Wants};
-use super::line::{LET_GO_MAX, Line, Spent};
+use super::line::{Line, RELEASE_MAX, Spent};
 use crate::memory::pool::Pool;
 use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::interface::{Op, Request};
@@ -62,7 +62,7 @@ impl Tap {
     /// Frees some of the contents that the recorder has read, at least as much as this many requests bring. The reporting threads call it,
     /// without holding a lock.
     pub fn let_go(&self, requests: usize) {
-        for _ in 0..=requests / LET_GO_MAX {
+        for _ in 0..=requests / RELEASE_MAX {
             let spent = self.line().as_mut().map(|line| line.spent().take());
             drop(spent);
         }

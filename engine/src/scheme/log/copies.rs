@@ -60,7 +60,7 @@ impl Copies {
         let units = number_of(&writers);
         let mut blocks = Vec::with_capacity(writers.len());
         for (((epoch, writer), pbn), unit) in writers.into_iter().zip(places).zip(0..) {
-            let (kind, incarnation) = (UnitKind::Condensed, store.medium.superblock.incarnation);
+            let (kind, incarnation) = (UnitKind::Compacted, store.medium.superblock.incarnation);
             let header = UnitHeader { kind, incarnation, sequence: upto, epoch, unit, units, flushed_upto: before, content_flushed: false };
             store.io.ledger.units.filled(kind, &writer);
             let (block, _) = sealed(store, writer, &header, pbn);

@@ -3,7 +3,7 @@
 //! 1. Every effect newer than the last that was forgotten is here, in the order of commit. A page as the medium holds it, with these
 //!    applied, is the page as it is after the last commit.
 //! 2. Effects are kept in pieces, as [`Effect::pieces`] cuts them. The part of a piece that changes map and refs is kept apart from the
-//!    part that changes fingerprints: the second is forgotten earlier, when the first has been condensed.
+//!    part that changes fingerprints: the second is forgotten earlier, when the first has been compacted.
 //! 3. They take little: 16 to 32 bytes a piece, 20 more with a fingerprint entry, four for each short name, and four at most for their
 //!    place in chains.
 //!
@@ -36,8 +36,8 @@ pub(crate) struct Live {
     /// The pieces that change fingerprints.
     names: Pieces,
     newest: Epoch,
-    /// The oldest of the links that is in no condensed unit, or an older one that was forgotten.
-    condensed: Place,
+    /// The oldest of the links that is in no compacted unit, or an older one that was forgotten.
+    compacted: Place,
 }
 
 /// Pieces of effects, oldest first, and how a page finds them.
@@ -48,15 +48,15 @@ struct Pieces {
 
 /// Live records that an opening reads. Chains are made at once when all of them are there: that takes a fraction of the time that making
 /// them takes while their buckets grow.
-pub(crate) struct Unchained(Live);
+pub(crate) struct UnlinkedRecords(Live);
 
-impl Default for Unchained {
+impl Default for UnlinkedRecords {
     fn default() -> Self {
         Self(Live::new(0))
     }
 }
 
-impl Unchained {
+impl UnlinkedRecords {
     /// These, to be added to.
     pub fn of(mut live: Live) -> Self {
         for pieces in [&mut live.links, &mut live.names] {
@@ -103,7 +103,7 @@ impl Live {
     /// As [`Self::new`]; nodes are numbered from about `first` on.
     fn starting_at(first: u32, expected: u64) -> Self {
         let (links, names) = (Pieces::starting_at(first, expected), Pieces::starting_at(first, expected));
-        Self { condensed: links.nodes.end(), links, names, newest: Epoch(0) }
+        Self { compacted: links.nodes.end(), links, names, newest: Epoch(0) }
     }
 
     /// Adds the effect of a record of a committed epoch.
@@ -184,18 +184,18 @@ impl Live {
     pub fn forget_upto(&mut self, epoch: Epoch) {
         self.links.forget_upto(epoch);
         self.names.forget_upto(epoch);
-        self.condensed = self.links.nodes.at_least_oldest(self.condensed);
+        self.compacted = self.links.nodes.at_least_oldest(self.compacted);
     }
 
-    /// The effects on map and refs that no condensed unit holds, oldest first.
-    pub fn uncondensed(&self) -> impl Iterator<Item = (Epoch, Effect<'_>)> {
-        self.links.nodes.iter_from(self.condensed).map(|node| (node.epoch(), node.effect()))
+    /// The effects on map and refs that no compacted unit holds, oldest first.
+    pub fn not_compacted(&self) -> impl Iterator<Item = (Epoch, Effect<'_>)> {
+        self.links.nodes.iter_from(self.compacted).map(|node| (node.epoch(), node.effect()))
     }
 
-    /// Notes that condensed units hold the effects of epochs up to this one on map and refs, and the pages of fingerprints the rest,
+    /// Notes that compacted units hold the effects of epochs up to this one on map and refs, and the pages of fingerprints the rest,
     /// flushed.
-    pub fn condensed_upto(&mut self, epoch: Epoch) {
-        self.condensed = self.links.nodes.behind(self.condensed, epoch);
+    pub fn compacted_upto(&mut self, epoch: Epoch) {
+        self.compacted = self.links.nodes.behind(self.compacted, epoch);
         self.names.forget_upto(epoch);
     }
 

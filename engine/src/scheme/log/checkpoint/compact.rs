@@ -15,7 +15,7 @@
 //!    need no free block.
 //! 6. A compaction counts as a checkpoint: there is one of either at a time.
 
-use crate::format::anchor::{CONDENSED_RUNS_MAX, Condensed};
+use crate::format::anchor::{COMPACTED_RUNS_MAX, Compacted};
 use crate::format::record::{LATER_BYTES_MAX, RECORD_BYTES_MAX, Record};
 use crate::format::unit::{UNIT_ROOM_BYTES, UnitWriter};
 use crate::io::Stage;
@@ -59,13 +59,13 @@ impl Log {
         let newest = self.units.len() / KEPT_FRACTION + 1;
         let (mut end, mut epoch) = before(self.units.get(self.units.len().checked_sub(newest)?)?.epoch)?;
         let most = units_max * (count(UNIT_ROOM_BYTES) / count(COPY_BYTES_MAX));
-        if let Some((first_left, _)) = live.uncondensed().take_while(|(of, _)| *of <= epoch).nth(index(most)) {
+        if let Some((first_left, _)) = live.not_compacted().take_while(|(of, _)| *of <= epoch).nth(index(most)) {
             // This epoch has more records than there is room for.
             (end, epoch) = before(first_left)?;
         }
         let mut units: Vec<(Epoch, UnitWriter)> = Vec::new();
         let mut last = Epoch(0);
-        for (of, piece) in live.uncondensed().take_while(|(of, _)| *of <= epoch) {
+        for (of, piece) in live.not_compacted().take_while(|(of, _)| *of <= epoch) {
             push(&mut units, last, of, record_of(&piece)?);
             last = of;
         }
@@ -104,7 +104,7 @@ fn push(units: &mut Vec<(Epoch, UnitWriter)>, last: Epoch, epoch: Epoch, record:
 impl Log {
     /// Begins a compaction where the log is long.
     pub(super) fn compact_if_due(&mut self, store: &mut Store) {
-        let beyond = index(store.settings.condense_beyond).max(self.segments.retry_at);
+        let beyond = index(store.settings.knobs.compact_beyond).max(self.segments.retry_at);
         if self.units.len() <= beyond || self.checkpoint.is_some() || store.io.stage != Stage::Serving || store.io.failed {
             return;
         }
@@ -139,7 +139,7 @@ impl Log {
         }
         let taken = needed.min(reserve.len());
         let all = self.segments.places.iter().chain(reserve.iter().take(taken)).copied();
-        let named: usize = first_runs(all, CONDENSED_RUNS_MAX).iter().map(|run| usize::from(run.blocks)).sum();
+        let named: usize = first_runs(all, COMPACTED_RUNS_MAX).iter().map(|run| usize::from(run.blocks)).sum();
         if taken < needed || named < self.segments.places.len() + needed {
             return Ok(self.go_on_behind_checkpoint(store));
         }
@@ -158,10 +158,10 @@ impl Log {
     }
 
     /// The compacted units that the superblock of a checkpoint names: none where it has no copies.
-    pub(super) fn compacted_by(&self, copies: Option<&Copies>) -> Condensed {
-        let Some(copies) = copies else { return Condensed::default() };
+    pub(super) fn compacted_by(&self, copies: Option<&Copies>) -> Compacted {
+        let Some(copies) = copies else { return Compacted::default() };
         let Segments { since, places, .. } = &self.segments;
         let since = if places.is_empty() { self.first() - 1 } else { *since };
-        Condensed { since, places: first_runs(places.iter().chain(&copies.places).copied(), CONDENSED_RUNS_MAX) }
+        Compacted { since, places: first_runs(places.iter().chain(&copies.places).copied(), COMPACTED_RUNS_MAX) }
     }
 }

@@ -18,11 +18,11 @@ use crate::units::Epoch;
 impl Log {
     /// Writes a superblock that confirms all committed epochs (invariant 4).
     pub fn confirm(&mut self, store: &mut Store) {
-        let is_more = store.tables.committed.as_ref().is_some_and(|committed| committed.vouched < committed.epoch);
+        let is_more = store.tables.committed.as_ref().is_some_and(|committed| committed.confirmed < committed.epoch);
         let is_due = is_more && self.confirming.is_none() && !store.medium.is_busy && !store.io.failed;
         let Some(anchor) = store.medium.superblock.anchor.as_ref().filter(|_| is_due) else { return };
         // A crash may have moved places since.
-        let same = self.anchor_behind(store, anchor.sequence - 1, anchor.epoch, anchor.condensed.clone());
+        let same = self.anchor_behind(store, anchor.sequence - 1, anchor.epoch, anchor.compacted.clone());
         store.medium.superblock.anchor = Some(Anchor { barrier: anchor.barrier, ..same });
         self.write_confirming_superblock(store);
     }
@@ -46,7 +46,7 @@ impl Log {
 
     /// Notes that all epochs up to this one are confirmed, and sends the pages that waited for it.
     pub fn when_confirmed(&mut self, store: &mut Store, epoch: Epoch) {
-        store.tables.vouch_upto(&store.io, epoch);
+        store.tables.confirm_upto(&store.io, epoch);
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.send_what_waited(store);
             store.io.schedule.push(Task::Checkpoint);

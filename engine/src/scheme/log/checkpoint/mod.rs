@@ -18,7 +18,7 @@ use super::commit::Commit;
 use super::copies::{Copies, Segments};
 use super::limits::PLACES_LEFT_MIN;
 use super::places::runs;
-use crate::format::anchor::{Anchor, Condensed};
+use crate::format::anchor::{Anchor, Compacted};
 use crate::format::page::{PageId, Region};
 use crate::format::superblock::CommitMode;
 use crate::io::FlushFor;
@@ -40,7 +40,7 @@ const LIVE_SHARES_MAX: u64 = 2;
 pub(super) fn are_too_many(store: &Store, bytes: u64, records: u64) -> bool {
     // In mode `ordered` the log has no share of memory. It is emptied while nothing else is there.
     let part = if store.settings.commit_mode == CommitMode::Log { Part::Log } else { Part::Dirty };
-    bytes > store.memory.accountant.limit(part) || records > store.settings.live_records_max
+    bytes > store.memory.accountant.limit(part) || records > store.settings.knobs.live_records_max
 }
 
 impl Log {
@@ -50,7 +50,7 @@ impl Log {
         let (bytes, number) = (records.bytes(), records.len());
         // Where blocks are scarce, the units of the log, and those that the checkpoint before has passed, take blocks of the reserve.
         let reserve = store.geometry.reserve_blocks;
-        let most = store.settings.checkpoint_beyond;
+        let most = store.settings.knobs.checkpoint_beyond;
         let most = if store.space.census.free > 2 * reserve { most } else { most.min(reserve / 4) };
         let units = count(self.units.len() + self.segments.places.len()) > most;
         if are_too_many(store, bytes, number) || units || self.has_overflowed || self.places.len() < PLACES_LEFT_MIN {
@@ -196,7 +196,7 @@ impl Log {
     }
 
     /// A log tail behind the unit of this sequence.
-    pub fn anchor_behind(&self, store: &Store, sequence: u64, epoch: Epoch, condensed: Condensed) -> Anchor {
+    pub fn anchor_behind(&self, store: &Store, sequence: u64, epoch: Epoch, compacted: Compacted) -> Anchor {
         let before = index(sequence + 1 - self.first());
         // The incarnation is that of the unit behind it, or of those to come. A crash may have left a unit there of a lower incarnation,
         // though not always of a lower one than the unit before.
@@ -204,7 +204,7 @@ impl Log {
         let places = self.units.iter().skip(before).map(|unit| unit.pbn).chain(self.places.iter().copied());
         // It is never less than in an earlier superblock.
         let flushed_upto = self.flushed.max(sequence);
-        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto, places: runs(places), barrier: None, condensed }
+        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto, places: runs(places), barrier: None, compacted }
     }
 
     /// Continues after an update of the superblock: the checkpoint's own, or one that it waited for.
@@ -228,7 +228,7 @@ impl Log {
         match copies {
             Some(copies) => {
                 self.segments.add(copies, self.next - count(self.units.len()) - 1);
-                store.tables.committed().records.condensed_upto(epoch);
+                store.tables.committed().records.compacted_upto(epoch);
                 self.anchor_has_moved(store, sequence, Vec::new());
             }
             None => {

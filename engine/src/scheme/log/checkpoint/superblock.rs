@@ -1,6 +1,6 @@
 //! The log's part of the superblock when the volume opens, closes, and changes to mode `ordered`.
 
-use crate::format::anchor::{Barrier, Condensed};
+use crate::format::anchor::{Barrier, Compacted};
 use crate::scheme::log::Log;
 use crate::settings::Compression;
 use crate::store::Store;
@@ -46,6 +46,6 @@ impl Log {
 
     fn anchor_at_end(&self, store: &mut Store) {
         let epoch = store.tables.committed().epoch;
-        store.medium.superblock.anchor = Some(self.anchor_behind(store, self.next - 1, epoch, Condensed::default()));
+        store.medium.superblock.anchor = Some(self.anchor_behind(store, self.next - 1, epoch, Compacted::default()));
     }
 }

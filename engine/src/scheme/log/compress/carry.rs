@@ -79,7 +79,7 @@ pub fn plan_carriers(store: &Store, epoch: Epoch, record_bytes: usize) -> Vec<Ve
         }
         HeldState::Compressing(_) | HeldState::Incompressible | HeldState::Noise => None,
     });
-    let limits = Limits { slots: store.settings.carrier_slots_max, counts: store.space.link_limit(&store.tables) };
+    let limits = Limits { slots: store.settings.knobs.carrier_slots_max, counts: store.space.link_limit(&store.tables) };
     plan(candidates.collect(), record_bytes, limits)
 }
 

@@ -102,7 +102,7 @@ impl Log {
         }
         let wants_packs = answers.journal.wants_packs(store);
         let most = held_blocks_max(store);
-        let ring = if store.settings.keeps_promises { index(answers.journal.contents_max(store)) } else { usize::MAX };
+        let ring = if store.settings.facts.keeps_journal { index(answers.journal.contents_max(store)) } else { usize::MAX };
         let batch = if self.estimate.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
         let counts = store.contents.held.counts(epoch);
         let answered = counts.held - counts.asked;
@@ -157,7 +157,7 @@ impl Log {
             }
         }
         small.sort_unstable();
-        let most = SLOTS_MAX.min(usize::from(store.settings.refs_limit) - 1);
+        let most = SLOTS_MAX.min(usize::from(store.settings.knobs.refs_limit) - 1);
         let (packs, alone): (Vec<_>, Vec<_>) = packs(small, most).into_iter().partition(|pack| pack.len() > 1);
         let packed: usize = packs.iter().map(Vec::len).sum();
         self.estimate.note(packed + alone.len() + incompressible, packed - packs.len());

@@ -10,7 +10,7 @@ use crate::scheme::log::copies::Segments;
 use crate::scheme::log::{Log, LogUnit};
 use crate::space::SchemeBlock;
 use crate::store::Store;
-use crate::tables::{Committed, Epoch as Records, Unchained};
+use crate::tables::{Committed, Epoch as Records, UnlinkedRecords};
 use crate::units::{Epoch, Pbn};
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ impl Opening {
         &mut self,
         store: &mut Store,
         mut ended: ScanEnd,
-        mut live: Unchained,
+        mut live: UnlinkedRecords,
         wrong: &BTreeSet<Pbn>,
         to_rewrite: Contents,
         crashed: bool,
@@ -37,8 +37,8 @@ impl Opening {
         let mut live = live.chained();
         log.has_overflowed = self.overflowed > 0;
         let superblock = &mut store.medium.superblock;
-        let (since, before) = superblock.anchor.as_ref().map_or((0, Epoch(0)), |anchor| (anchor.condensed.since, anchor.epoch));
-        live.condensed_upto(before);
+        let (since, before) = superblock.anchor.as_ref().map_or((0, Epoch(0)), |anchor| (anchor.compacted.since, anchor.epoch));
+        live.compacted_upto(before);
         log.units = ended.units.iter().map(|&ScannedUnit { pbn, incarnation, epoch, .. }| LogUnit { pbn, incarnation, epoch }).collect();
         log.segments = Segments::read(since, ended.compacted.clone());
         log.places = ended.next_places.iter().copied().collect();
@@ -50,8 +50,8 @@ impl Opening {
         // is no next one.
         log.is_cut_off = ended.next_places.is_empty();
         let needs_closing = crashed && !ended.is_closed() && !log.is_cut_off;
-        let vouched = if needs_closing { ended.epoch } else { ended.vouched };
-        store.tables.committed = Some(Committed::new(live, ended.epoch, vouched));
+        let confirmed = if needs_closing { ended.epoch } else { ended.confirmed };
+        store.tables.committed = Some(Committed::new(live, ended.epoch, confirmed));
         let closing = needs_closing.then(|| ended.closing(wrong));
         self.state = State::Settling(Settling::new(closing, ended.is_closed(), to_rewrite));
         let last = superblock.last_epoch.max(ended.epoch_seen);
@@ -62,10 +62,10 @@ impl Opening {
 
     /// Makes the records up to the hole live, so that they can prove content. An epoch may continue in a compacted unit that is missing;
     /// and a unit that names blocks that the volume does not have, or a block twice, cannot be believed.
-    pub(super) fn adopt_damaged(&mut self, store: &mut Store, mut ended: ScanEnd, mut live: Unchained) -> Damaged {
+    pub(super) fn adopt_damaged(&mut self, store: &mut Store, mut ended: ScanEnd, mut live: UnlinkedRecords) -> Damaged {
         let mut last = ended.epoch;
         if ended.missing_compacted.is_some() || ended.outside.is_some() || ended.block_used_twice().is_some() {
-            (live, last) = (Unchained::default(), Epoch(0));
+            (live, last) = (UnlinkedRecords::default(), Epoch(0));
         }
         if last > Epoch(0) {
             ended.replay(&BTreeSet::new(), &mut |epoch, effect| live.push(epoch, effect));

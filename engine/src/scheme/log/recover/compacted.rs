@@ -36,13 +36,13 @@ pub(super) struct CompactedUnits {
 
 impl CompactedUnits {
     pub fn new(anchor: &Anchor) -> Self {
-        let places: Vec<Pbn> = each(&anchor.condensed.places).collect();
+        let places: Vec<Pbn> = each(&anchor.compacted.places).collect();
         Self {
             asked: 0,
             arrived: BTreeMap::new(),
             next: 0,
-            upto: anchor.condensed.since,
-            end: if places.is_empty() { anchor.condensed.since } else { anchor.sequence - 1 },
+            upto: anchor.compacted.since,
+            end: if places.is_empty() { anchor.compacted.since } else { anchor.sequence - 1 },
             segment: None,
             epoch: Epoch(0),
             epoch_max: anchor.epoch,
@@ -81,7 +81,7 @@ impl CompactedUnits {
         match &self.segment {
             Some(before) => of(header) == of(before) && header.unit == before.unit + 1,
             None => {
-                let begins = header.kind == UnitKind::Condensed && header.unit == 0 && header.flushed_upto == self.upto;
+                let begins = header.kind == UnitKind::Compacted && header.unit == 0 && header.flushed_upto == self.upto;
                 begins && (self.upto + 1..=self.end).contains(&header.sequence)
             }
         }

@@ -29,7 +29,7 @@ impl Opening {
 fn damage_of(ended: &ScanEnd) -> Option<Notice> {
     let damage = |what, at| Notice::Damage { what, at };
     let found = [
-        ended.missing_compacted.map(|pbn| damage("a condensed unit of the log is not there", pbn.0)),
+        ended.missing_compacted.map(|pbn| damage("a compacted unit of the log is not there", pbn.0)),
         ended.missing.map(|unit| damage("a unit of the log that was flushed is not there", unit)),
         ended.outside.map(|unit| damage("a unit of the log names what the volume does not have", unit)),
         ended.block_used_twice().map(|pbn| damage("a block is two places of the log", pbn.0)),

@@ -36,7 +36,7 @@ use crate::format::entry::Kind;
 use crate::interface::{Class, Notice};
 use crate::io::{Arrived, IoFor, READ_RETRIES};
 use crate::store::Store;
-use crate::tables::Unchained;
+use crate::tables::UnlinkedRecords;
 use crate::units::{Bytes, Epoch, Time};
 use notices::ProgressReports;
 use reading::{ReadResult, Reading};
@@ -111,7 +111,7 @@ impl Opening {
     pub fn of_closed_log(store: &mut Store, anchor: Anchor) -> (Self, Box<Log>) {
         let ended = Scan::new(anchor, Limits::of(&store.medium.superblock)).end();
         let mut opening = Self::without_log(store);
-        let log = opening.adopt(store, ended, Unchained::default(), &Default::default(), Vec::new(), false);
+        let log = opening.adopt(store, ended, UnlinkedRecords::default(), &Default::default(), Vec::new(), false);
         (opening, log)
     }
 

@@ -16,7 +16,7 @@ use crate::schedule::Task;
 use crate::scheme::log::Log;
 use crate::scheme::log::checkpoint_state::Checkpoint;
 use crate::store::Store;
-use crate::tables::{Committed, Unchained};
+use crate::tables::{Committed, UnlinkedRecords};
 use std::collections::VecDeque;
 
 impl Opening {
@@ -47,7 +47,7 @@ impl Opening {
         store.tables.pages.evict_clean();
         self.overflowed += before - records.len();
         reading.records_left = if is_whole { records.len() } else { u64::MAX };
-        reading.live = Unchained::of(records);
+        reading.live = UnlinkedRecords::of(records);
         self.state = State::Reading(reading);
     }
 }

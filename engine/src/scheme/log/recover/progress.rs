@@ -20,7 +20,7 @@ impl Opening {
             State::Verifying(Verification { live, .. }) => (None, live.len()),
             State::Settling(_) => (None, committed()),
         };
-        let units_most = ahead.map_or(units, |ahead| store.settings.checkpoint_beyond.max(units + ahead));
+        let units_most = ahead.map_or(units, |ahead| store.settings.knobs.checkpoint_beyond.max(units + ahead));
         Some(Progress { units, units_most, records: live + self.overflowed, records_on_pages: self.overflowed })
     }
 

@@ -7,7 +7,7 @@ use crate::interface::Class;
 use crate::io::{IoFor, LogUnit};
 use crate::scheme::log::checkpoint::are_too_many;
 use crate::store::Store;
-use crate::tables::Unchained;
+use crate::tables::UnlinkedRecords;
 use crate::units::Pbn;
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) type Contents = Vec<(Pbn, Slice)>;
 pub(super) struct Reading {
     pub scan: Scan,
     /// Records that were read so far and count for certain.
-    pub live: Unchained,
+    pub live: UnlinkedRecords,
     /// Units behind the last one that is known to be flushed, by sequence.
     pub units: BTreeMap<u64, (Pbn, Slice)>,
     pub reads: usize,
@@ -39,7 +39,7 @@ pub(super) enum ReadResult {
 
 impl Reading {
     pub fn new(scan: Scan) -> Self {
-        Self { scan, live: Unchained::default(), units: BTreeMap::new(), reads: 0, records_left: 0 }
+        Self { scan, live: UnlinkedRecords::default(), units: BTreeMap::new(), reads: 0, records_left: 0 }
     }
 
     /// Requests the units that are known.

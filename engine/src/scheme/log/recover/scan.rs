@@ -97,7 +97,7 @@ pub(crate) struct ScanEnd {
     pub end: u64,
     /// The last epoch that counts, and the last one that more than its own units confirms.
     pub epoch: Epoch,
-    pub vouched: Epoch,
+    pub confirmed: Epoch,
     /// The highest epoch of any valid unit, even of one that does not count.
     pub epoch_seen: Epoch,
     /// The places that the last unit names, in order: the first is that of the next unit.
@@ -246,7 +246,7 @@ impl Scan {
         // A unit that does not count is overwritten soon, and its confirmation is lost.
         let confirmed = self.pending.back().map_or(0, |unit| unit.header.flushed_upto).max(self.anchor.flushed_upto).clamp(first - 1, end);
         let at_end = |units: &[ScannedUnit]| units.last().map_or(self.anchor.epoch, |unit| unit.epoch);
-        let (epoch, vouched) = (at_end(&self.taken), at_end(&self.taken[..index(confirmed + 1 - first)]));
+        let (epoch, confirmed) = (at_end(&self.taken), at_end(&self.taken[..index(confirmed + 1 - first)]));
         let outside = self.pending.iter().find(|unit| !self.limits.hold(unit)).map(|unit| unit.header.sequence);
         ScanEnd {
             missing_compacted: self.compacted.missing(),
@@ -255,7 +255,7 @@ impl Scan {
             flushed,
             end,
             epoch,
-            vouched,
+            confirmed,
             epoch_seen: self.epoch_seen,
             next_places: each(self.pending.back().map_or(&self.replay.named, |unit| &unit.places)).collect(),
             missing,

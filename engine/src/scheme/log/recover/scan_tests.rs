@@ -7,7 +7,7 @@ mod replay;
 use super::limits::Limits;
 use super::scan::{Scan, ScanEnd};
 use crate::fingerprint::Fingerprint;
-use crate::format::anchor::{Anchor, Barrier, Condensed};
+use crate::format::anchor::{Anchor, Barrier, Compacted};
 use crate::format::entry::{FingerprintEntry, MapEntry};
 use crate::format::places::Places;
 use crate::format::record::{OldRun, Record};
@@ -39,7 +39,7 @@ fn anchor() -> Anchor {
         flushed_upto: FIRST - 1,
         places,
         barrier: None,
-        condensed: Condensed::default(),
+        compacted: Compacted::default(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::format::page::{self, PageId, SECTORS};
 use crate::interface::{Class, Notice};
 use crate::io::{Arrived, IoFor};
 use crate::store::Store;
-use crate::tables::Unchained;
+use crate::tables::UnlinkedRecords;
 use crate::units::{BLOCK_SIZE, Epoch, Pbn};
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(crate) fn holds(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], epoch
 /// A log whose end is known, and whose content is being verified.
 pub(super) struct Verification {
     pub ended: ScanEnd,
-    pub live: Unchained,
+    pub live: UnlinkedRecords,
     /// Units that count, and may not have been flushed: they are written again.
     pub units: Contents,
     /// Content that was found right: it is written again, too.
@@ -40,7 +40,7 @@ pub(super) struct Verification {
 }
 
 impl Verification {
-    pub fn new(ended: ScanEnd, live: Unchained, units: Contents) -> Self {
+    pub fn new(ended: ScanEnd, live: UnlinkedRecords, units: Contents) -> Self {
         Self { unverified: ended.unverified(), ended, live, units, right: Vec::new(), reads: 0, wrong: BTreeSet::new(), witnesses: None }
     }
 

@@ -205,7 +205,7 @@ impl Commit {
     /// on the flush of the next commit.
     fn fua_is_enough(&self, store: &Store) -> bool {
         let needs_no_content = |record: &Record| matches!(record, Record::Link { .. } | Record::Clear { .. } | Record::Removed { .. });
-        store.settings.device_takes_fua && self.records.iter().all(needs_no_content) && !store.io.durability.is_awaited()
+        store.settings.facts.device_takes_fua && self.records.iter().all(needs_no_content) && !store.io.durability.is_awaited()
     }
 }
 

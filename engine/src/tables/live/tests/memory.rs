@@ -97,15 +97,15 @@ fn an_effect_with_a_fingerprint_takes_80_bytes() {
     takes_at_most(80, 100_000, named);
 }
 
-/// What is condensed is no more than its link.
+/// What is compacted is no more than its link.
 #[test]
-fn a_condensed_effect_takes_40_bytes() {
+fn a_compacted_effect_takes_40_bytes() {
     let before = held();
     let mut live = Live::new(0);
     for n in 1..=100_000 {
         live.push(Epoch(n), &overwrite(n, named(n)));
         if n % 1000 == 0 {
-            live.condensed_upto(Epoch(n));
+            live.compacted_upto(Epoch(n));
             let (said, taken) = (live.bytes(), taken_since(before));
             assert!(said.abs_diff(taken) * 10 <= taken, "{n} effects say that they take {said} bytes, and take {taken}");
             assert!(n < 10_000 || taken <= 41 * n, "{n} effects take {taken} bytes");

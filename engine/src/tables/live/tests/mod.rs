@@ -4,7 +4,7 @@ mod memory;
 mod model;
 mod property;
 
-use super::{Live, Pieces, Unchained};
+use super::{Live, Pieces, UnlinkedRecords};
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 use crate::format::geometry::LOGICAL_BLOCKS_MAX;

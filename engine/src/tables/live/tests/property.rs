@@ -1,7 +1,7 @@
 //! Random histories: effects in epochs, pages that come into memory and leave it, sectors written each at its own time, checkpoints.
 
 use super::model::{LBNS, Origin, PBNS, Tables};
-use super::{Live, Pieces, SHORTS, Unchained, named};
+use super::{Live, Pieces, SHORTS, UnlinkedRecords, named};
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 use crate::format::geometry::LOGICAL_BLOCKS_MAX;
 use crate::format::page::{PageContent, PageId, Region, SECTORS};
@@ -63,8 +63,8 @@ enum Step {
     Checkpoint {
         epoch: usize,
     },
-    /// The fingerprints of what was done up to some epoch do, and the rest is in condensed units.
-    Condense {
+    /// The fingerprints of what was done up to some epoch do, and the rest is in compacted units.
+    Compact {
         epoch: usize,
     },
     /// They are read anew.
@@ -86,7 +86,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => page().prop_map(|page| Step::Load { page }),
         6 => (page(), any::<u8>(), epoch()).prop_map(|(page, sectors, epoch)| Step::Write { page, sectors, epoch }),
         1 => epoch().prop_map(|epoch| Step::Checkpoint { epoch }),
-        2 => epoch().prop_map(|epoch| Step::Condense { epoch }),
+        2 => epoch().prop_map(|epoch| Step::Compact { epoch }),
         1 => Just(Step::Reopen),
     ]
 }
@@ -100,7 +100,7 @@ struct World {
     /// Of the epoch that is not committed; of those that are, since the last checkpoint.
     open: Vec<Effect<'static>>,
     done: Vec<(Epoch, Effect<'static>)>,
-    /// The last epoch that was condensed.
+    /// The last epoch that was compacted.
     named: Epoch,
     medium: Map<PageId, PageContent>,
     memory: Map<PageId, PageContent>,
@@ -227,20 +227,20 @@ impl World {
         self.after.drain(..at);
     }
 
-    fn condense(&mut self, at: usize) {
+    fn compact(&mut self, at: usize) {
         let upto = self.after[at].0;
         for id in self.live.name_pages(upto).collect::<Vec<_>>() {
             (0..SECTORS).for_each(|sector| self.write(id, sector, at));
         }
-        self.live.condensed_upto(upto);
+        self.live.compacted_upto(upto);
         self.named = self.named.max(upto);
     }
 
     fn reopen(&mut self) {
-        let mut read = Unchained(Live::starting_at(self.first, 0));
+        let mut read = UnlinkedRecords(Live::starting_at(self.first, 0));
         self.done.iter().for_each(|(epoch, effect)| read.push(*epoch, effect));
         self.live = read.chained();
-        self.live.condensed_upto(self.named);
+        self.live.compacted_upto(self.named);
         [&self.live.links, &self.live.names].into_iter().for_each(Pieces::self_check);
     }
 
@@ -273,9 +273,9 @@ impl World {
         let pieces = || self.done.iter().flat_map(|(epoch, effect)| effect.pieces().map(|piece| (*epoch, piece.apart())));
         assert!(self.live.links.iter().eq(pieces().map(|(epoch, (links, _))| (epoch, links))), "all links, in order");
         let names = pieces().filter_map(|(epoch, (_, names))| Some((epoch, names?)));
-        assert!(self.live.names.iter().eq(names.filter(|(epoch, _)| *epoch > self.named)), "all names that are not condensed, in order");
-        let uncondensed = pieces().filter(|(epoch, _)| *epoch > self.named).map(|(epoch, (links, _))| (epoch, links));
-        assert!(self.live.uncondensed().eq(uncondensed), "what is to be condensed next");
+        assert!(self.live.names.iter().eq(names.filter(|(epoch, _)| *epoch > self.named)), "all names that are not compacted, in order");
+        let not_compacted = pieces().filter(|(epoch, _)| *epoch > self.named).map(|(epoch, (links, _))| (epoch, links));
+        assert!(self.live.not_compacted().eq(not_compacted), "what is to be compacted next");
     }
 
     fn step(&mut self, step: Step) {
@@ -292,7 +292,7 @@ impl World {
                 (0..SECTORS).filter(|s| sectors & (1 << s) != 0).for_each(|sector| self.write(self.ids[page], sector, epoch));
             }
             Step::Checkpoint { epoch } => self.checkpoint(epoch % self.after.len()),
-            Step::Condense { epoch } => self.condense(epoch % self.after.len()),
+            Step::Compact { epoch } => self.compact(epoch % self.after.len()),
             Step::Reopen => self.reopen(),
             _ => {}
         }

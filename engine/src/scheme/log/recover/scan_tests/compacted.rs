@@ -4,13 +4,13 @@ use super::*;
 
 /// A log of one unit behind two segments, of units 3 to 6 and 7 to 10, the first of two compacted units.
 fn tail_behind_copies() -> Anchor {
-    let condensed = Condensed { since: 2, places: runs([100, 101, 103].map(Pbn).into_iter()) };
-    Anchor { condensed, ..anchor() }
+    let compacted = Compacted { since: 2, places: runs([100, 101, 103].map(Pbn).into_iter()) };
+    Anchor { compacted, ..anchor() }
 }
 
 fn copy(of: (u64, u64), epoch: u64, (unit, units): (u32, u32), records: Vec<Record>) -> Unit {
     let header = UnitHeader {
-        kind: UnitKind::Condensed,
+        kind: UnitKind::Compacted,
         incarnation: 3,
         sequence: of.1,
         epoch: Epoch(epoch),
@@ -94,8 +94,8 @@ fn a_copy_of_anything_else_is_not_there() {
 #[test]
 fn copies_reach_from_where_the_log_tail_says_up_to_it() {
     let ended_early = |places: &[u64]| {
-        let condensed = Condensed { since: 2, places: runs(places.iter().copied().map(Pbn)) };
-        read_of(&Anchor { condensed, ..anchor() }, copies()).0
+        let compacted = Compacted { since: 2, places: runs(places.iter().copied().map(Pbn)) };
+        read_of(&Anchor { compacted, ..anchor() }, copies()).0
     };
     assert_eq!(ended_early(&[100, 101]), Some(Pbn(101)));
     assert_eq!(ended_early(&[100]), Some(Pbn(100)));

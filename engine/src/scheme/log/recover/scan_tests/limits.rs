@@ -42,6 +42,6 @@ fn no_block_is_two_places_of_the_log() {
     assert_eq!([naming(50, 3), naming(1012, 2), naming(1010, 2)], [None, Some(Pbn(1012)), Some(Pbn(1011))]);
     let two = [Places { first: Pbn(60), blocks: 2 }, Places { first: Pbn(61), blocks: 1 }];
     assert_eq!(Medium::default().scanned_from(Anchor { places: two.to_vec(), ..anchor() }, true).block_used_twice(), Some(Pbn(61)));
-    let anchor = Anchor { condensed: Condensed { since: 2, places: runs([place(FIRST)].into_iter()) }, ..anchor() };
+    let anchor = Anchor { compacted: Compacted { since: 2, places: runs([place(FIRST)].into_iter()) }, ..anchor() };
     assert_eq!(Medium::default().scanned_from(anchor, true).block_used_twice(), Some(place(FIRST)));
 }

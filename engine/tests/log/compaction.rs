@@ -1,4 +1,4 @@
-//! Condensing: a long walk is copied into few units, and says the same after a crash.
+//! Compaction: a long walk is copied into few units, and says the same after a crash.
 
 use super::machine::Machine;
 use super::volume::{Volume, place};
@@ -8,10 +8,10 @@ use std::cell::Cell;
 /// LBNs that are written.
 const LBNS: u64 = 50;
 
-/// A volume whose walk is condensed when it has more units than this.
-fn condensing_beyond(units: u64) -> Volume {
+/// A volume whose walk is compacted when it has more units than this.
+fn compacting_beyond(units: u64) -> Volume {
     let mut volume = Volume::new();
-    volume.condense_beyond = units;
+    volume.compact_beyond = units;
     volume
 }
 
@@ -35,15 +35,15 @@ fn superblocks(machine: &Machine) -> usize {
 #[test]
 fn a_long_walk_becomes_short_and_says_the_same_after_a_crash() {
     for writes in [30, 40, 100, 401] {
-        let mut machine = condensing_beyond(16).open();
+        let mut machine = compacting_beyond(16).open();
         let before = superblocks(&machine);
         write(&mut machine, writes);
-        assert!(superblocks(&machine) > before, "{writes} units were condensed");
+        assert!(superblocks(&machine) > before, "{writes} units were compacted");
         let metadata = machine.told.iter().any(|what| ["Map", "Refs"].contains(&what.as_str()));
         assert!(!metadata, "no page of map or refs is written for that: {:?}", machine.told);
         let volume = machine.crash();
         let anchor = volume.newest_anchor();
-        assert!(!anchor.condensed.places.is_empty() && anchor.sequence > writes / 2, "{anchor:?}");
+        assert!(!anchor.compacted.places.is_empty() && anchor.sequence > writes / 2, "{anchor:?}");
         let mut machine = volume.open();
         assert_eq!(all(&mut machine), (0..LBNS).map(|lbn| expected(lbn, writes)).collect::<Vec<_>>());
         assert_eq!(machine.damage(), <[&str; 0]>::default());
@@ -59,7 +59,7 @@ fn a_long_walk_becomes_short_and_says_the_same_after_a_crash() {
 #[test]
 fn the_lifetime_ledger_comes_with_each_superblock() {
     let lived = |volume: &Volume| volume.newest().lifetime;
-    let mut machine = condensing_beyond(16).open();
+    let mut machine = compacting_beyond(16).open();
     write(&mut machine, 40);
     let volume = machine.crash();
     let first = lived(&volume);
@@ -73,10 +73,10 @@ fn the_lifetime_ledger_comes_with_each_superblock() {
 
 /// Wherever a crash comes: before the copies are there, before the superblock names them, after it.
 #[test]
-fn a_crash_within_a_condensing_loses_nothing() {
+fn a_crash_within_a_compaction_loses_nothing() {
     for stop_at in 0..60 {
         let told = Cell::new(0);
-        let mut machine = condensing_beyond(16).open_until(move |_| {
+        let mut machine = compacting_beyond(16).open_until(move |_| {
             told.set(told.get() + 1);
             // The opening, then seventeen epochs of content, unit and flush.
             told.get() > 40 + stop_at
@@ -96,8 +96,8 @@ fn a_crash_within_a_condensing_loses_nothing() {
 }
 
 #[test]
-fn mode_ordered_finds_what_was_condensed() {
-    let mut machine = condensing_beyond(16).open();
+fn mode_ordered_finds_what_was_compacted() {
+    let mut machine = compacting_beyond(16).open();
     write(&mut machine, 60);
     let mut volume = machine.crash();
     volume.mode = CommitMode::Ordered;
@@ -107,26 +107,26 @@ fn mode_ordered_finds_what_was_condensed() {
 }
 
 #[test]
-fn a_condensed_unit_that_is_gone_makes_the_log_a_damaged_one() {
-    let mut machine = condensing_beyond(16).open();
+fn a_compacted_unit_that_is_gone_makes_the_log_a_damaged_one() {
+    let mut machine = compacting_beyond(16).open();
     write(&mut machine, 60);
     let mut volume = machine.crash();
-    let pbn = volume.newest_anchor().condensed.places[0].first;
+    let pbn = volume.newest_anchor().compacted.places[0].first;
     volume.data(pbn)[100] ^= 1;
     let mut machine = volume.open();
-    assert_eq!((machine.read(3), machine.damage()), (None, vec!["a condensed unit of the log is not there"]));
+    assert_eq!((machine.read(3), machine.damage()), (None, vec!["a compacted unit of the log is not there"]));
 }
 
 /// Without a free block beyond the reserve it is not made, and checkpoints do.
 #[test]
 fn without_free_blocks_checkpoints_keep_the_walk_short() {
     let mut volume = super::with_refs(32 << 20, |pbn| if pbn < 120 || pbn == place(1).get() { 0 } else { REFS_UNKNOWN });
-    volume.condense_beyond = 16;
+    volume.compact_beyond = 16;
     assert!(volume.superblock.geometry.reserve_blocks > 120);
     let mut machine = volume.open();
     write(&mut machine, 300);
     let volume = machine.crash();
-    assert_eq!(volume.newest_anchor().condensed.places, []);
+    assert_eq!(volume.newest_anchor().compacted.places, []);
     let mut machine = volume.open();
     assert_eq!(all(&mut machine), (0..LBNS).map(|lbn| expected(lbn, 300)).collect::<Vec<_>>());
     assert_eq!(machine.damage(), <[&str; 0]>::default());

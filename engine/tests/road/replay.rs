@@ -9,7 +9,7 @@ use onefold_engine::settings::{Persistence, Settings};
 pub const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 
 pub fn settings(commit_mode: CommitMode) -> Settings {
-    Settings { commit_mode, keeps_promises: true, ..Settings::default() }
+    Settings { commit_mode, ..Settings::default() }.with_facts(|facts| facts.keeps_journal = true)
 }
 
 /// Noise of that seed.
@@ -107,7 +107,7 @@ fn what_was_read_once_is_there_the_next_time() {
     }
 }
 
-/// The device fails before anything is recalled: what was promised is not there, and the next opening may have it (P7).
+/// The device fails before anything is replayed: what was promised is not there, and the next opening may have it (P7).
 #[test]
 fn a_server_whose_opening_fails_answers_nothing_while_promises_stand() {
     for mode in MODES {
@@ -124,10 +124,10 @@ fn a_server_whose_opening_fails_answers_nothing_while_promises_stand() {
     }
 }
 
-/// Two kills on end: the second server was killed while it committed what it had recalled, perhaps in another mode, or promising nothing itself.
+/// Two kills on end: the second server was killed while it committed what it had replayed, perhaps in another mode, or promising nothing itself.
 #[test]
 fn the_store_is_the_one_that_was_left_after_a_second_kill() {
-    let strong = |mode| Settings { persistence: Persistence::Strong, keeps_promises: false, ..settings(mode) };
+    let strong = |mode| Settings { persistence: Persistence::Strong, ..settings(mode) }.with_facts(|facts| facts.keeps_journal = false);
     for first in MODES {
         for second in [settings(CommitMode::Log), settings(CommitMode::Ordered), strong(CommitMode::Log), strong(CommitMode::Ordered)] {
             let mode = second.commit_mode;
@@ -142,7 +142,7 @@ fn the_store_is_the_one_that_was_left_after_a_second_kill() {
             next.ring = m.ring.clone();
             next.keeps_flushes = true;
             next.feed(Event::Tick);
-            // Killed behind each write of what was recalled, as it were: at each flush.
+            // Killed behind each write of what was replayed, as it were: at each flush.
             while !next.flushed.is_empty() {
                 let mut last = next.next(next.medium.clone(), settings(mode));
                 assert!(!last.notices.contains(&Notice::SetBack), "{first:?}, {mode:?}");
@@ -158,7 +158,7 @@ fn the_store_is_the_one_that_was_left_after_a_second_kill() {
     }
 }
 
-/// A strong server writes the sector that tells the store with each of its epochs: the first time for what it recalled, then for what clients write. It
+/// A strong server writes the sector that tells the store with each of its epochs: the first time for what it replayed, then for what clients write. It
 /// is killed just before such a write arrives.
 #[test]
 fn a_strong_server_keeps_the_traces_of_each_of_its_epochs() {
@@ -167,7 +167,7 @@ fn a_strong_server_keeps_the_traces_of_each_of_its_epochs() {
         m.write(0, &noise(1, 4));
         m.flush();
         m.write(4096 * 2, &noise(2, 4));
-        let strong = Settings { persistence: Persistence::Strong, keeps_promises: false, ..settings(mode) };
+        let strong = Settings { persistence: Persistence::Strong, ..settings(mode) }.with_facts(|facts| facts.keeps_journal = false);
         let mut next = m.next(m.medium.clone(), strong);
         next.write(4096 * 8, &noise(3, 4));
         next.dies_at = Some(Class::Map);
@@ -180,9 +180,9 @@ fn a_strong_server_keeps_the_traces_of_each_of_its_epochs() {
     }
 }
 
-/// There is nothing to recall, and the sector that tells the store is not in memory yet.
+/// There is nothing to replay, and the sector that tells the store is not in memory yet.
 #[test]
-fn a_server_with_nothing_to_recall_looks_at_its_store_before_it_serves() {
+fn a_server_with_nothing_to_replay_looks_at_its_store_before_it_serves() {
     for mode in MODES {
         let mut m = Machine::open(blank(32 << 20, None), settings(mode));
         m.write(0, &noise(1, 4));
@@ -315,7 +315,7 @@ fn a_commit_that_is_under_way_leaves_the_store_the_one_that_was_left() {
 /// Killed between the write of counts and the write of links, with a content (noise of seed 5) near its limit of links: LBN 300 and 301 are the last
 /// that it takes. And what the next server is to be opened with.
 pub fn at_the_limit(refs_limit: u8) -> (Machine, impl Fn() -> Settings) {
-    let settings = move || Settings { refs_limit, ..settings(CommitMode::Ordered) };
+    let settings = move || settings(CommitMode::Ordered).with_knobs(|knobs| knobs.refs_limit = refs_limit);
     let mut m = Machine::open(blank(32 << 20, None), settings());
     let content = noise(5, 1);
     for lbn in 0..u64::from(refs_limit) - 3 {
