@@ -321,7 +321,7 @@ fn run(mountpoint: &Path, mib: &str, seed: &str) -> Result<(), Box<dyn Error>> {
     let mut session = Session::mount("cutfs", THREADS)?;
     let root = session.root().ok_or("the session has no mount")?;
     move_mount(root, "", CWD, mountpoint, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
-    session.let_go();
+    session.release();
     let channels = session.channels().iter().map(std::os::fd::OwnedFd::try_clone).collect::<Result<_, _>>()?;
     let target: Arc<dyn Target> = Arc::clone(&disk) as _;
     // There is no loop device to take away.

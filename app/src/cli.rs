@@ -43,7 +43,7 @@ enum Verb {
     Supervise(commands::supervise::Arguments),
     /// Does for a front-end the work that neither supervisor nor server may do.
     #[command(hide = true)]
-    Hands(commands::hands::Arguments),
+    Helper(commands::helper::Arguments),
 }
 
 /// Runs the command line of this process.
@@ -53,7 +53,7 @@ pub fn main() -> ExitCode {
     let _ = rustix::thread::set_name(c"onefold");
     let cli = Cli::parse();
     log_to_stderr(match &cli.verb {
-        Verb::Serve(_) | Verb::Supervise(_) | Verb::Hands(_) => true,
+        Verb::Serve(_) | Verb::Supervise(_) | Verb::Helper(_) => true,
         Verb::Attach(arguments) => arguments.foreground,
         _ => false,
     });
@@ -74,7 +74,7 @@ fn run(verb: Verb) -> Outcome<Exit> {
         Verb::Trace(arguments) => commands::trace::run(&arguments).map(done),
         Verb::Serve(arguments) => commands::serve::run(&arguments),
         Verb::Supervise(arguments) => commands::supervise::run(&arguments),
-        Verb::Hands(arguments) => commands::hands::run(&arguments),
+        Verb::Helper(arguments) => commands::helper::run(&arguments),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::output::complain;
 use onefold_trace::error::TraceError;
 use onefold_trace::folder::FolderError;
-use onefold_trace::source::How;
+use onefold_trace::source::ReadOptions;
 use onefold_trace::text::blkparse::Action;
 use onefold_trace::text::detect::FormName;
 use onefold_trace::text::{Malformed, ReadError};
@@ -54,8 +54,8 @@ fn parse_action(typed: &str) -> Result<Action, String> {
 impl Reading {
     /// Returns the library's options; `stop`, which another thread sets, ends the reading early.
     #[must_use]
-    pub const fn how<'a>(&self, stop: Option<&'a AtomicBool>) -> How<'a> {
-        How { form: self.form, action: self.action, lenient: self.lenient, stop }
+    pub const fn how<'a>(&self, stop: Option<&'a AtomicBool>) -> ReadOptions<'a> {
+        ReadOptions { form: self.form, action: self.action, lenient: self.lenient, stop }
     }
 }
 

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use onefold::runtime::promises::Left;
 use onefold::runtime::ring::Replay;
-use onefold::runtime::ring::exercise::{Forged, Said, forge};
+use onefold::runtime::ring::exercise::{Forged, Numbers, forge};
 use onefold_engine::interface::{Promised, Trace};
 use onefold_fuzz::craft::{Draw, number};
 use onefold_fuzz::volume::{Input, bases, is_served, proofs, superblocks};
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     let records: Vec<Forged> = (0..=input.below(12)).map(|_| record(&near, &mut input)).collect();
     let tail = if input.below(4) == 0 { number(&mut input, &near) } else { 16 << 10 };
     let epoch = if input.below(2) == 0 { near[2] } else { number(&mut input, &near) };
-    let state = Said { incarnation: 3, tail, epoch, traces: [trace(&near, &mut input), trace(&near, &mut input)] };
+    let state = Numbers { incarnation: 3, tail, epoch, traces: [trace(&near, &mut input), trace(&near, &mut input)] };
     let mut ring = forge(VOLUME, &state, &records);
     // One or two bytes change that no check covers, or that break one.
     for _ in 0..input.below(3) {

@@ -7,7 +7,7 @@ use onefold::output::{Report, Style, print};
 use onefold::traces::{failed_over, first_shown, of_io, stopped_by_signals};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::error::TraceError;
-use onefold_trace::place::Place;
+use onefold_trace::partial_output::PartialOutput;
 use onefold_trace::scan::{MEMORY_BYTES_MIN, ScanError, scan};
 use onefold_trace::synth::{DISTRIBUTION_NAME, Distribution};
 use serde::Serialize;
@@ -97,7 +97,7 @@ impl Report for Found {
 /// When something that was named cannot be read, or the file is there already or cannot be written.
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
-    let place = |out: &PathBuf| Place::new(out, arguments.force).map_err(|error| failed_over(error, out));
+    let place = |out: &PathBuf| PartialOutput::new(out, arguments.force).map_err(|error| failed_over(error, out));
     let place = arguments.out.as_ref().map(place).transpose()?;
     let temporary = arguments.temporary.clone().unwrap_or_else(std::env::temp_dir);
     let mut show = first_shown::<ScanError>("not read: ", "more could not be read; it is counted only");

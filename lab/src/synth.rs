@@ -245,37 +245,37 @@ impl Arguments {
 
     /// Returns the origin for the trace's metadata: the options that make a difference.
     fn form(&self) -> String {
-        fn said<T: std::fmt::Display>(value: Option<&T>) -> Option<String> {
+        fn shown<T: std::fmt::Display>(value: Option<&T>) -> Option<String> {
             value.map(ToString::to_string)
         }
         let file = self.distribution.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
         let access = self.access.as_ref().and_then(clap::ValueEnum::to_possible_value).map(|value| value.get_name().to_owned());
         let options = [
             ("seed", Some(self.seed.to_string())),
-            ("blocks", said(self.blocks.as_ref())),
-            ("requests", said(self.requests.as_ref())),
-            ("duplication", said(self.duplication.as_ref())),
-            ("duplication-ever", said(self.duplication_ever.as_ref())),
-            ("zero", said(self.zero.as_ref())),
-            ("locality", said(self.locality.as_ref())),
-            ("compressed", said(self.compressed.as_ref())),
+            ("blocks", shown(self.blocks.as_ref())),
+            ("requests", shown(self.requests.as_ref())),
+            ("duplication", shown(self.duplication.as_ref())),
+            ("duplication-ever", shown(self.duplication_ever.as_ref())),
+            ("zero", shown(self.zero.as_ref())),
+            ("locality", shown(self.locality.as_ref())),
+            ("compressed", shown(self.compressed.as_ref())),
             ("distribution", file),
             (
                 "phone",
                 self.phone.as_ref().map(|Phones(phones)| if let [one] = &phones[..] { one.id.to_string() } else { "all".to_owned() }),
             ),
-            ("scale", said(self.scale.as_ref())),
+            ("scale", shown(self.scale.as_ref())),
             ("working-set", self.working_set.map(|size| size.0.to_string())),
-            ("overwrites", said(self.overwrites.as_ref())),
+            ("overwrites", shown(self.overwrites.as_ref())),
             ("access", access),
             ("hotspot", self.hotspot.map(|(requests, blocks)| format!("{}/{}", requests * 100.0, blocks * 100.0))),
-            ("request-blocks", said(self.request_blocks.as_ref())),
-            ("reads", said(self.reads.as_ref())),
-            ("rate", said(self.rate.as_ref())),
+            ("request-blocks", shown(self.request_blocks.as_ref())),
+            ("reads", shown(self.reads.as_ref())),
+            ("rate", shown(self.rate.as_ref())),
             ("even", self.even.then(String::new)),
-            ("flush-every", said(self.flush_every.as_ref())),
-            ("flush-ms", said(self.flush_ms.as_ref())),
-            ("fua", said(self.fua.as_ref())),
+            ("flush-every", shown(self.flush_every.as_ref())),
+            ("flush-ms", shown(self.flush_ms.as_ref())),
+            ("fua", shown(self.fua.as_ref())),
         ];
         let given = options.into_iter().filter_map(|(name, value)| Some(format!(" --{name} {}", value?).trim_end().to_owned()));
         given.fold("synth".to_owned(), |form, option| form + &option)

@@ -4,7 +4,7 @@ mod common;
 
 use common::counted;
 use common::home::Home;
-use onefold_trace::source::How;
+use onefold_trace::source::ReadOptions;
 use onefold_trace::text::detect::FormName;
 use onefold_trace::transfer;
 use serde_json::Value;
@@ -43,7 +43,8 @@ fn a_trace_from_parameters_shows_them() {
     home.expect(0, &[&["synth", "--out", "other"], &words[..words.len() - 1], &["8"]].concat());
     assert!(home.read("t/000000.parquet") != home.read("other/000000.parquet"), "another seed, the same bytes");
     let (folder, text) = (home.path("t"), home.path("t.csv"));
-    transfer::export(Path::new(&folder), FormName::Csv, Path::new(&text), false, &How::default(), &mut |line| panic!("{line}")).unwrap();
+    transfer::export(Path::new(&folder), FormName::Csv, Path::new(&text), false, &ReadOptions::default(), &mut |line| panic!("{line}"))
+        .unwrap();
     assert_eq!(counted(&home, "t.csv")["total"], info["total"]);
 }
 

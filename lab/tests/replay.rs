@@ -4,7 +4,7 @@ mod common;
 
 use common::home::{Home, shipped};
 use onefold_trace::cut::{Cut, Cutter};
-use onefold_trace::source::{How, Source};
+use onefold_trace::source::{ReadOptions, Source};
 use onefold_trace::transfer;
 use serde_json::Value;
 use std::cell::RefCell;
@@ -39,7 +39,7 @@ fn a_trace_is_replayed_and_counted() {
 fn an_imported_trace_knows_its_device() {
     let home = Home::new();
     let text = shipped("05_vehicle.tsv.zst");
-    let (how, whole, part) = (How::default(), home.path("vehicle"), home.path("part"));
+    let (how, whole, part) = (ReadOptions::default(), home.path("vehicle"), home.path("part"));
     transfer::import(Path::new(&text), Path::new(&whole), &how, &mut |line| panic!("{line}")).unwrap();
     let cutter = RefCell::new(Cutter::new(Cut { time_ns: Some(0..50_000_000_000), ..Cut::default() }));
     let mut take = |source: &Source, record| cutter.borrow_mut().piece(record, source.unit());

@@ -110,10 +110,10 @@ fn clip(record: &mut Record, range: &Range<u64>, unit: Unit) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Block, NAME_BYTES_MAX, Name};
+    use crate::record::{Block, ContentName, NAME_BYTES_MAX};
 
     fn write(time_ns: u64, first: u64, names: &[u8]) -> Record {
-        let blocks: Vec<Block> = names.iter().map(|byte| Block::named(Name::Of([*byte; NAME_BYTES_MAX]))).collect();
+        let blocks: Vec<Block> = names.iter().map(|byte| Block::named(ContentName::Of([*byte; NAME_BYTES_MAX]))).collect();
         let length = Bytes(blocks.len() as u64 * BLOCK_BYTES);
         Record { blocks, stream: Some("D".into()), ..Record::new(time_ns, Op::Write, Bytes(first * BLOCK_BYTES), length) }
     }

@@ -8,7 +8,7 @@ pub mod folder;
 pub mod header;
 pub mod info;
 pub mod model;
-pub mod place;
+pub mod partial_output;
 pub mod record;
 pub mod replay;
 pub mod scan;

@@ -28,7 +28,7 @@ pub(crate) const fn kept(width: usize) -> usize {
 
 /// The content of one block of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Name {
+pub enum ContentName {
     Zero,
     /// The first bytes of the block's fingerprint, followed by zeros.
     Of([u8; NAME_BYTES_MAX]),
@@ -38,7 +38,7 @@ pub enum Name {
 /// One block of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    pub name: Name,
+    pub name: ContentName,
     /// The size to which the slot codec compresses the block, in bytes, rounded up to a multiple of 64.
     pub compressed: Option<u16>,
 }
@@ -46,7 +46,7 @@ pub struct Block {
 impl Block {
     /// Makes a block of which only the name is known.
     #[must_use]
-    pub const fn named(name: Name) -> Self {
+    pub const fn named(name: ContentName) -> Self {
         Self { name, compressed: None }
     }
 }

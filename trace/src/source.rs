@@ -28,7 +28,7 @@ pub const STDIN: &str = "-";
 
 /// Options for reading a trace.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct How<'a> {
+pub struct ReadOptions<'a> {
     /// The form of the text; none to detect it from the first lines.
     pub form: Option<FormName>,
     /// The kind of blkparse's events that count as requests.
@@ -69,7 +69,7 @@ impl Source {
     ///
     /// # Errors
     /// Fails if it cannot be read or has no known form.
-    pub fn open(path: &Path, how: &How) -> Result<Self, TraceError> {
+    pub fn open(path: &Path, how: &ReadOptions) -> Result<Self, TraceError> {
         if path.is_dir() {
             return Ok(Self { path: path.to_path_buf(), kind: Kind::Folder(Box::new(Reader::open(path)?)), beside: None });
         }
@@ -109,7 +109,7 @@ impl Source {
     /// Fails if the trace cannot be read, too many of its lines are malformed, the work was interrupted, or `take` fails.
     pub fn each(
         &mut self,
-        how: &How,
+        how: &ReadOptions,
         report: &mut dyn FnMut(&Malformed),
         mut take: impl FnMut(&Self, Record) -> Result<(), TraceError>,
     ) -> Result<Tally, TraceError> {
@@ -189,7 +189,7 @@ impl Iterator for Source {
     }
 }
 
-fn text(path: &Path, how: &How) -> Result<AnyText, TraceError> {
+fn text(path: &Path, how: &ReadOptions) -> Result<AnyText, TraceError> {
     let input: Box<dyn Read> =
         if path == Path::new(STDIN) { Box::new(io::stdin().lock()) } else { Box::new(File::open(path).map_err(TraceError::io(path))?) };
     let mut input = decompressed(input).map_err(TraceError::io(path))?;

@@ -7,9 +7,9 @@
 use crate::error::TraceError;
 use crate::folder::{Rotation, Writer};
 use crate::header::Header;
-use crate::place::Place;
+use crate::partial_output::PartialOutput;
 use crate::record::Record;
-use crate::source::{How, Source, Tally};
+use crate::source::{ReadOptions, Source, Tally};
 use crate::text::detect::FormName;
 use crate::text::recorded::WINDOW_LOG;
 use crate::text::{Malformed, Render};
@@ -27,7 +27,7 @@ pub const STDOUT: &str = "-";
 ///
 /// # Errors
 /// Fails if it cannot be read or written, or too many of its lines are malformed. Then no folder is left.
-pub fn import(from: &Path, into: &Path, how: &How, report: &mut dyn FnMut(&Malformed)) -> Result<Tally, TraceError> {
+pub fn import(from: &Path, into: &Path, how: &ReadOptions, report: &mut dyn FnMut(&Malformed)) -> Result<Tally, TraceError> {
     take_over(from, into, how, report, &mut |_, record| Some(record), &|header| header)
 }
 
@@ -39,13 +39,13 @@ pub fn import(from: &Path, into: &Path, how: &How, report: &mut dyn FnMut(&Malfo
 pub fn take_over(
     from: &Path,
     into: &Path,
-    how: &How,
+    how: &ReadOptions,
     report: &mut dyn FnMut(&Malformed),
     change: &mut dyn FnMut(&Source, Record) -> Option<Record>,
     change_header: &dyn Fn(Header) -> Header,
 ) -> Result<Tally, TraceError> {
     let mut source = Source::open(from, how)?;
-    let place = Place::new(into, false)?;
+    let place = PartialOutput::new(into, false)?;
     let mut writer: Option<Writer> = None;
     let tally = source.each(how, report, |source, record| {
         let Some(record) = change(source, record) else { return Ok(()) };
@@ -82,7 +82,7 @@ pub fn make(
     stop: Option<&AtomicBool>,
     fill: impl FnOnce(Push) -> Result<(), TraceError>,
 ) -> Result<(), TraceError> {
-    let place = Place::new(into, false)?;
+    let place = PartialOutput::new(into, false)?;
     // With rotation by age, the speed of the machine would decide which records are in which file.
     let rotation = Rotation { age: None, ..Rotation::default() };
     let mut writer = Writer::create(&place.partial, header, rotation)?;
@@ -113,7 +113,7 @@ pub fn export(
     form: FormName,
     to: &Path,
     replace: bool,
-    how: &How,
+    how: &ReadOptions,
     report: &mut dyn FnMut(&Malformed),
 ) -> Result<Exported, TraceError> {
     let mut source = Source::open(from, how)?;
@@ -123,7 +123,7 @@ pub fn export(
         output.flush().map_err(TraceError::io(to))?;
         return Ok(exported);
     }
-    let place = Place::new(to, replace)?;
+    let place = PartialOutput::new(to, replace)?;
     let io = |error| TraceError::io(to)(error);
     let file = File::create(&place.partial).map_err(io)?;
     let (exported, file) = if to.extension().is_some_and(|extension| extension == "zst") {
@@ -146,7 +146,7 @@ fn write_text(
     source: &mut Source,
     form: FormName,
     to: &Path,
-    how: &How,
+    how: &ReadOptions,
     report: &mut dyn FnMut(&Malformed),
     output: &mut dyn Write,
 ) -> Result<Exported, TraceError> {

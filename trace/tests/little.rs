@@ -6,7 +6,7 @@ use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::units::Bytes;
 use onefold_trace::folder::{Gather, LITTLE_BYTES, Rotation, Writer};
 use onefold_trace::header::Header;
-use onefold_trace::record::{Block, NAME_BYTES_MAX, Name, Op, Record};
+use onefold_trace::record::{Block, ContentName, NAME_BYTES_MAX, Op, Record};
 
 /// Returns the bytes that the allocator has given to the process.
 fn allocated() -> usize {
@@ -26,7 +26,7 @@ fn write(n: u64, blocks: u64) -> Record {
         for part in name[..16].chunks_mut(8) {
             part.copy_from_slice(&random().wrapping_add(place).to_le_bytes());
         }
-        Block { name: Name::Of(name), compressed: Some(u16::try_from(place % 64).unwrap() * 64) }
+        Block { name: ContentName::Of(name), compressed: Some(u16::try_from(place % 64).unwrap() * 64) }
     };
     let named = (0..blocks).map(name).collect();
     Record { blocks: named, ..Record::new(n * 12_345, Op::Write, Bytes(n * 40_503 % (1 << 20) * 4096), Bytes(blocks * 4096)) }

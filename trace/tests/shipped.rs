@@ -1,7 +1,7 @@
 //! The traces that come with the project, compared with the totals that their recorder computed: `data/traces/NAME.json`.
 
 use onefold_trace::info::{Counter, Info, Part, Phase};
-use onefold_trace::source::{How, Source};
+use onefold_trace::source::{ReadOptions, Source};
 use onefold_trace::text::detect::FormName;
 use onefold_trace::transfer::{export, import};
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn names() -> Vec<String> {
 }
 
 fn info(name: &str) -> Info {
-    let how = How::default();
+    let how = ReadOptions::default();
     let mut source = Source::open(&folder().join(format!("{name}.tsv.zst")), &how).expect("it opens");
     let unit = source.header().unit;
     let mut counter = Counter::new();
@@ -123,8 +123,8 @@ fn they_survive_import_and_export() {
     for name in ["04_browse_firefox", "05_vehicle", "06_hadoop_grep", "10_phone_mix"] {
         let (from, into) = (folder().join(format!("{name}.tsv.zst")), place.path().join(name));
         let out = place.path().join(format!("{name}.tsv.zst"));
-        import(&from, &into, &How::default(), &mut report).expect("it is imported");
-        export(&into, FormName::Recorded, &out, false, &How::default(), &mut report).expect("it is exported");
+        import(&from, &into, &ReadOptions::default(), &mut report).expect("it is imported");
+        export(&into, FormName::Recorded, &out, false, &ReadOptions::default(), &mut report).expect("it is exported");
         assert!(text(&out) == text(&from), "{name} changed in a folder");
     }
 }

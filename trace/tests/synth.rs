@@ -4,7 +4,7 @@ use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::content::blocks;
 use onefold_trace::header::Unit;
 use onefold_trace::info::{Counter, Info};
-use onefold_trace::record::{Name, Op, Record};
+use onefold_trace::record::{ContentName, Op, Record};
 use onefold_trace::synth::phone::PHONES;
 use onefold_trace::synth::{Access, Choice, Contents, Distribution, Flushes, Length, Plan, Synth};
 use proptest::prelude::*;
@@ -101,11 +101,11 @@ proptest! {
         prop_assume!(distribution.blocks() > 0);
         let plan = Plan { seed, contents: Contents::Distribution(distribution.clone()), access, reads, working_set: 500, ..Plan::default() };
         let (info, records) = made(&plan);
-        let mut times: HashMap<Name, u64> = HashMap::new();
+        let mut times: HashMap<ContentName, u64> = HashMap::new();
         for record in records.iter().filter(|record| record.op == Op::Write) {
             blocks(record, Unit::Block).for_each(|(_, name)| *times.entry(name).or_default() += 1);
         }
-        let zeros = times.remove(&Name::Zero).unwrap_or(0);
+        let zeros = times.remove(&ContentName::Zero).unwrap_or(0);
         let mut occurrences = BTreeMap::new();
         times.values().for_each(|times| *occurrences.entry(*times).or_insert(0) += 1);
         let came = Distribution::new(zeros, &occurrences, &BTreeMap::from([(64, 1), (4096, 1)]));
@@ -160,7 +160,7 @@ fn times_and_sizes_follow_the_plan() {
         near("seconds", info.duration_ns as f64 / 1e9, 10.0, if even { 0.001 } else { 0.3 });
         near("flushes", info.total.flushes as f64, 200.0, if even { 1.0 } else { 7.0 });
         near("bytes", info.shape.compressed_bytes_mean.expect("known"), (1024.0 + 4096.0) / 2.0, 60.0);
-        let mut sizes: HashMap<Name, Option<u16>> = HashMap::new();
+        let mut sizes: HashMap<ContentName, Option<u16>> = HashMap::new();
         for block in records.iter().flat_map(|record| &record.blocks) {
             assert_eq!(*sizes.entry(block.name).or_insert(block.compressed), block.compressed, "one content, one size");
             assert!([Some(1024), Some(4096)].contains(&block.compressed));

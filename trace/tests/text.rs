@@ -3,7 +3,7 @@
 use onefold_trace::error::TraceError;
 use onefold_trace::folder::Reader;
 use onefold_trace::record::Record;
-use onefold_trace::source::How;
+use onefold_trace::source::ReadOptions;
 use onefold_trace::text::Malformed;
 use onefold_trace::text::detect::FormName;
 use onefold_trace::transfer::{export, import};
@@ -84,13 +84,13 @@ fn round_trip(form: FormName, text: &str) {
     let at = |name: &str| place.path().join(name);
     std::fs::write(at("in"), text).expect("it can be written");
     let mut report = |malformed: &Malformed| panic!("{malformed}\n{text}");
-    let how = How { form: Some(form), ..How::default() };
+    let how = ReadOptions { form: Some(form), ..ReadOptions::default() };
     let tally = import(&at("in"), &at("folder"), &how, &mut report).expect("it is imported");
     assert_eq!(tally.relaid, 0);
-    export(&at("folder"), form, &at("out"), false, &How::default(), &mut report).expect("it is exported");
+    export(&at("folder"), form, &at("out"), false, &ReadOptions::default(), &mut report).expect("it is exported");
     assert_eq!(std::fs::read_to_string(at("out")).expect("it is text"), text);
-    export(&at("folder"), FormName::Csv, &at("csv.zst"), false, &How::default(), &mut report).expect("it is exported");
-    let csv = How { form: Some(FormName::Csv), ..How::default() };
+    export(&at("folder"), FormName::Csv, &at("csv.zst"), false, &ReadOptions::default(), &mut report).expect("it is exported");
+    let csv = ReadOptions { form: Some(FormName::Csv), ..ReadOptions::default() };
     import(&at("csv.zst"), &at("again"), &csv, &mut report).expect("it is imported");
     assert_eq!(records(&at("again")), records(&at("folder")));
     assert_eq!(Reader::open(&at("again")).expect("a trace").header(), Reader::open(&at("folder")).expect("a trace").header());
@@ -142,7 +142,7 @@ fn more_than_one_in_a_hundred_malformed_is_refused_and_leaves_nothing() {
     let take = |text: &str, lenient: bool, into: &str| {
         std::fs::write(at("in"), text).expect("it can be written");
         let mut lines = Vec::new();
-        let how = How { lenient, ..How::default() };
+        let how = ReadOptions { lenient, ..ReadOptions::default() };
         let taken = import(&at("in"), &at(into), &how, &mut |m: &Malformed| lines.push(m.line));
         (taken, lines)
     };
@@ -166,22 +166,22 @@ fn an_export_that_does_not_fit_leaves_nothing() {
     let at = |name: &str| place.path().join(name);
     std::fs::write(at("in.csv"), "time_ns,op,offset,length\n1,write,0,512\n2,flush,0,0\n").expect("it can be written");
     let mut report = |malformed: &Malformed| panic!("{malformed}");
-    let exported = export(&at("in.csv"), FormName::Fiu, &at("out"), false, &How::default(), &mut report);
+    let exported = export(&at("in.csv"), FormName::Fiu, &at("out"), false, &ReadOptions::default(), &mut report);
     assert!(matches!(exported, Err(TraceError::Unwritable { .. })), "a trace without fingerprints: {exported:?}");
     std::fs::write(at("in.fiu"), sample(1, 0)).expect("it can be written");
     std::fs::write(at("in.tsv"), "1\tF\t0\t0\t-\t-\t-\t\n").expect("it can be written");
-    let exported = export(&at("in.tsv"), FormName::Recorded, &at("out"), false, &How::default(), &mut report);
+    let exported = export(&at("in.tsv"), FormName::Recorded, &at("out"), false, &ReadOptions::default(), &mut report);
     assert_eq!(exported.expect("it fits").read.records, 1);
-    let again = export(&at("in.fiu"), FormName::Mobile, &at("out"), false, &How::default(), &mut report);
+    let again = export(&at("in.fiu"), FormName::Mobile, &at("out"), false, &ReadOptions::default(), &mut report);
     assert!(matches!(again, Err(TraceError::Exists { .. })), "{again:?}");
-    export(&at("in.fiu"), FormName::Mobile, &at("out"), true, &How::default(), &mut report).expect("it replaces");
+    export(&at("in.fiu"), FormName::Mobile, &at("out"), true, &ReadOptions::default(), &mut report).expect("it replaces");
     let mixed = format!(
         "#onefold-trace version=1 algorithm=md5 width=16 gaps=[]\ntime_ns,op,offset,length,fingerprints\n1,flush,0,0,\n2,write,0,4096,{ZERO_BLOCK}\n"
     );
     std::fs::write(at("mixed.csv"), mixed).expect("it can be written");
-    let exported = export(&at("mixed.csv"), FormName::Fiu, &at("new"), false, &How::default(), &mut report);
+    let exported = export(&at("mixed.csv"), FormName::Fiu, &at("new"), false, &ReadOptions::default(), &mut report);
     assert!(matches!(exported, Err(TraceError::Unfit { unfit: 1, number: 1, .. })), "{exported:?}");
     assert!(!at("new").exists());
-    let lenient = How { lenient: true, ..How::default() };
+    let lenient = ReadOptions { lenient: true, ..ReadOptions::default() };
     assert_eq!(export(&at("mixed.csv"), FormName::Fiu, &at("new"), false, &lenient, &mut report).expect("one is left out").unfit, 1);
 }

@@ -25,7 +25,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// A question to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "ask")]
-pub enum Ask {
+pub enum ServerRequest {
     Status,
     Stats,
     /// End all waiting for room: the client is about to flush the device, and the flush waits for those writes.
@@ -100,7 +100,7 @@ enum Answer {
 ///
 /// # Errors
 /// When the socket cannot be made.
-pub fn listen(path: &Path, respond: impl Fn(Ask, &Client<'_>) -> io::Result<()> + Send + Sync + 'static) -> io::Result<()> {
+pub fn listen(path: &Path, respond: impl Fn(ServerRequest, &Client<'_>) -> io::Result<()> + Send + Sync + 'static) -> io::Result<()> {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
@@ -119,7 +119,7 @@ pub fn listen(path: &Path, respond: impl Fn(Ask, &Client<'_>) -> io::Result<()> 
     Ok(())
 }
 
-fn converse(stream: UnixStream, respond: &dyn Fn(Ask, &Client<'_>) -> io::Result<()>) -> io::Result<()> {
+fn converse(stream: UnixStream, respond: &dyn Fn(ServerRequest, &Client<'_>) -> io::Result<()>) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
@@ -146,11 +146,11 @@ impl Conversation {
     ///
     /// # Panics
     /// Never: a question is plain data.
-    pub fn begin(path: &Path, question: &Ask) -> Outcome<Self> {
+    pub fn begin(path: &Path, question: &ServerRequest) -> Outcome<Self> {
         UnixStream::connect(path).and_then(|stream| Self::over(stream, path, question)).map_err(|e| unreachable(path, e))
     }
 
-    fn over(mut stream: UnixStream, path: &Path, question: &Ask) -> io::Result<Self> {
+    fn over(mut stream: UnixStream, path: &Path, question: &ServerRequest) -> io::Result<Self> {
         let mut text = serde_json::to_vec(question).expect("a question is plain data");
         text.push(b'\n');
         stream.write_all(&text)?;
@@ -195,7 +195,7 @@ fn unreachable(path: &Path, error: io::Error) -> Failed {
 ///
 /// # Errors
 /// See [`ask_within`].
-pub fn ask(path: &Path, question: &Ask) -> Outcome<Value> {
+pub fn ask(path: &Path, question: &ServerRequest) -> Outcome<Value> {
     ask_within(path, question, ANSWER_PATIENCE)
 }
 
@@ -204,7 +204,7 @@ pub fn ask(path: &Path, question: &Ask) -> Outcome<Value> {
 ///
 /// # Errors
 /// The error that the server answers; also when it is not there, or does not answer in time.
-pub fn ask_within(path: &Path, question: &Ask, patience: Duration) -> Outcome<Value> {
+pub fn ask_within(path: &Path, question: &ServerRequest, patience: Duration) -> Outcome<Value> {
     use io::ErrorKind as K;
     let deadline = Instant::now() + patience;
     let left = || deadline.saturating_duration_since(Instant::now());
@@ -272,17 +272,17 @@ mod tests {
         let path = std::env::temp_dir().join(format!("onefold-control-{}", std::process::id()));
         listen(&path, |question, client| {
             client.answer(match question {
-                Ask::Stats => {
+                ServerRequest::Stats => {
                     std::thread::sleep(Duration::from_secs(1));
                     return Ok(());
                 }
-                Ask::Status => Ok(Value::from("fine")),
+                ServerRequest::Status => Ok(Value::from("fine")),
                 _ => Err(Failed::new(Exit::InUse, "busy").next("wait")),
             })
         })
         .unwrap();
-        assert_eq!(ask(&path, &Ask::Status).unwrap(), Value::from("fine"));
-        let failed = ask(&path, &Ask::Detach).unwrap_err();
+        assert_eq!(ask(&path, &ServerRequest::Status).unwrap(), Value::from("fine"));
+        let failed = ask(&path, &ServerRequest::Detach).unwrap_err();
         assert_eq!((failed.exit, failed.message.as_str(), failed.next.as_deref()), (Exit::InUse, "busy", Some("wait")));
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(b"what?\n").unwrap();
@@ -290,10 +290,10 @@ mod tests {
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.contains("invalid request"), "{answer}");
         let asked = Instant::now();
-        let failed = ask_within(&path, &Ask::Stats, Duration::from_millis(50)).unwrap_err();
+        let failed = ask_within(&path, &ServerRequest::Stats, Duration::from_millis(50)).unwrap_err();
         assert!(failed.message.contains("does not answer within 0.05 s") && asked.elapsed() < Duration::from_secs(1), "{failed}");
         std::fs::remove_file(&path).unwrap();
-        assert!(ask_within(&path, &Ask::Status, Duration::ZERO).is_err());
+        assert!(ask_within(&path, &ServerRequest::Status, Duration::ZERO).is_err());
     }
 
     /// A server that is asked to end and has nothing left to do may be gone before the thread that answers runs its next instruction.

@@ -1,6 +1,6 @@
 //! Starts a server in the background, and receives its report.
 
-use super::control::{self, Ask};
+use super::control::{self, ServerRequest};
 use super::plan::Plan;
 use super::process::Process;
 use super::record::{Places, look, small_file};
@@ -21,7 +21,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// The report of a background process to the one that started it: one line of JSON on its standard output.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Told {
+pub enum LaunchReport {
     /// The process serves, at this place.
     Ready {
         location: String,
@@ -29,7 +29,7 @@ pub enum Told {
     Failed(Failed),
 }
 
-impl Told {
+impl LaunchReport {
     /// Prints the report.
     pub fn tell(&self) {
         let mut line = serde_json::to_vec(self).expect("plain data");
@@ -62,8 +62,8 @@ pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
     wait_for_word(&output, &Places::of(&plan.directory, &plan.id).control);
     let heard = BufReader::new(output).read_line(&mut line);
     match heard.ok().and_then(|_| serde_json::from_str(&line).ok()) {
-        Some(Told::Ready { location }) => Ok((location, child)),
-        Some(Told::Failed(failed)) => {
+        Some(LaunchReport::Ready { location }) => Ok((location, child)),
+        Some(LaunchReport::Failed(failed)) => {
             let _ = child.wait();
             Err(failed)
         }
@@ -102,7 +102,7 @@ fn wait_for_word(output: &ChildStdout, control: &Path) {
     let mut shown = String::new();
     while matches!(poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&patience)), Ok(0) | Err(rustix::io::Errno::INTR)) {
         // The server may not be there yet; once it is, it answers at once or is asked again.
-        let Ok(answer) = control::ask_within(control, &Ask::Status, GLANCE) else { continue };
+        let Ok(answer) = control::ask_within(control, &ServerRequest::Status, GLANCE) else { continue };
         let Some(state) = answer["state"].as_str().filter(|state| state.starts_with(OPENING)) else { continue };
         if state != shown {
             let _ = writeln!(std::io::stderr(), "{state}");

@@ -3,7 +3,7 @@
 use crate::device::Method;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
-use crate::runtime::said::Said;
+use crate::runtime::messages::Message;
 use onefold_engine::format::{CommitMode, DELAY_MS_MAX, StartSettings};
 use onefold_engine::settings::{Compression, Persistence, Settings};
 use onefold_trace::model::Model;
@@ -265,7 +265,7 @@ pub struct Plan {
     /// Another server had this volume a moment ago and may not have released it yet.
     pub is_replacement: bool,
     /// The supervisor's messages to the owner.
-    pub said: Vec<Said>,
+    pub messages: Vec<Message>,
 }
 
 impl Plan {

@@ -1,6 +1,6 @@
 //! The current place of an attached volume's backing store, which may have been renamed or deleted since it was attached.
 
-use super::control::{Ask, Conversation};
+use super::control::{Conversation, ServerRequest};
 use super::directory::run_directory;
 use super::record::{Places, Record};
 use crate::device::StorePlace;
@@ -47,7 +47,7 @@ impl Whereabouts {
 }
 
 fn asked(record: &Record) -> Outcome<Option<StorePlace>> {
-    let mut conversation = Conversation::begin(&Places::of(&run_directory()?, &record.id).control, &Ask::Status)?;
+    let mut conversation = Conversation::begin(&Places::of(&run_directory()?, &record.id).control, &ServerRequest::Status)?;
     if !conversation.has_answer(PATIENCE)? {
         return Ok(None);
     }

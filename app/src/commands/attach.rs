@@ -128,7 +128,7 @@ fn plan(arguments: &Arguments) -> Outcome<Plan> {
         frontend,
         in_background,
         is_replacement: false,
-        said: Vec::new(),
+        messages: Vec::new(),
     })
 }
 

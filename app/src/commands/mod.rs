@@ -5,7 +5,7 @@ pub mod check;
 pub mod create;
 pub mod detach;
 pub mod dump;
-pub mod hands;
+pub mod helper;
 pub mod list;
 pub mod serve;
 pub mod stats;

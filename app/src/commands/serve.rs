@@ -38,7 +38,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let legacy = lent.legacy()?;
     let Lent { kept, ready, supervisor } = lent;
     let clients = frontend::named(&plan.frontend.name)?.clients(&plan, Some(kept))?;
-    plan.said.iter().cloned().for_each(warnings::keep);
+    plan.messages.iter().cloned().for_each(warnings::keep);
     watch_supervisor(&plan, supervisor, legacy, &session)?;
     serve_supervised(&plan, clients, ready, session)
 }

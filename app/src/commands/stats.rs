@@ -1,6 +1,6 @@
 //! `stats`: shows what a volume did and what it holds.
 
-use crate::attachment::control::{self, Ask};
+use crate::attachment::control::{self, ServerRequest};
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::{Found, find};
 use crate::attachment::record::{Places, Record};
@@ -217,8 +217,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
 fn stats(record: &Record) -> Outcome<Stats> {
     let control = Places::of(&run_directory()?, &record.id).control;
     let strange = |e| Failed::system("unexpected reply from the server", e);
-    let counts: Counts = serde_json::from_value(control::ask(&control, &Ask::Stats)?).map_err(strange)?;
-    let condition: Condition = serde_json::from_value(control::ask(&control, &Ask::Status)?).map_err(strange)?;
+    let counts: Counts = serde_json::from_value(control::ask(&control, &ServerRequest::Stats)?).map_err(strange)?;
+    let condition: Condition = serde_json::from_value(control::ask(&control, &ServerRequest::Status)?).map_err(strange)?;
     let Condition { slowed, memory, store, .. } = condition;
     let is_counted = counts.volume.as_ref().is_some_and(|volume| volume.space.is_complete);
     Ok(Stats {

@@ -1,6 +1,6 @@
 //! `status`: shows the condition of a volume.
 
-use crate::attachment::control::{self, Ask};
+use crate::attachment::control::{self, ServerRequest};
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::find;
 use crate::attachment::record::{Places, Record};
@@ -196,6 +196,6 @@ fn status(name: &str) -> Outcome<Status> {
 }
 
 fn ask(record: &Record) -> Outcome<Condition> {
-    let answer = control::ask(&Places::of(&run_directory()?, &record.id).control, &Ask::Status)?;
+    let answer = control::ask(&Places::of(&run_directory()?, &record.id).control, &ServerRequest::Status)?;
     serde_json::from_value(answer).map_err(|e| Failed::system("unexpected reply from the server", e))
 }

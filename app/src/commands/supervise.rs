@@ -1,7 +1,7 @@
 //! `supervise`: the process that keeps what clients hold while servers are replaced. `attach` starts it, and so does a server whose
 //! supervisor died.
 
-use crate::attachment::launch::{self, End, Told};
+use crate::attachment::launch::{self, End, LaunchReport};
 use crate::attachment::plan::Plan;
 use crate::attachment::record::{Places, clear, forget_log};
 use crate::attachment::session::Session;
@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend;
 use crate::frontend::servers::Servers;
 use crate::supervision::lent::Adoption;
-use crate::supervision::watch::Ended;
+use crate::supervision::watch::SupervisionError;
 use std::os::fd::RawFd;
 
 #[derive(Debug, clap::Args)]
@@ -69,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
         result
     });
     if let Err(failed) = &result {
-        Told::Failed(failed.clone()).tell();
+        LaunchReport::Failed(failed.clone()).tell();
     }
     result
 }
@@ -84,7 +84,7 @@ fn supervise(plan: &Plan, session: &Session, adoption: Option<Adoption>) -> Outc
     let ended = frontend::named(&plan.frontend.name)?.supervise(servers, adoption);
     let end = End::take(&end_place);
     match ended {
-        Ok(()) | Err(Ended::FailedClose { .. }) => {
+        Ok(()) | Err(SupervisionError::FailedClose { .. }) => {
             // A server that could not close its volume has left a report.
             let exit = end.as_ref().map_or(if ended.is_ok() { Exit::Done } else { Exit::System }, |end| end.exit);
             // It is for `detach`, which asks when this process is gone.
@@ -93,7 +93,7 @@ fn supervise(plan: &Plan, session: &Session, adoption: Option<Adoption>) -> Outc
             }
             Ok(exit)
         }
-        Err(Ended::Setup(error)) => Err(error.into()),
+        Err(SupervisionError::Setup(error)) => Err(error.into()),
         Err(other) => Err(end.and_then(|end| end.failed).unwrap_or_else(|| Failed::new(Exit::System, other.to_string()))),
     }
 }

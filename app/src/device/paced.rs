@@ -44,7 +44,7 @@ struct State {
     table: Timetable,
     under_way: Slab<Pending>,
     /// The commands that the store has carried out and the model has not.
-    waiting: BinaryHeap<Reverse<Due>>,
+    waiting: BinaryHeap<Reverse<DueCompletion>>,
     /// The time when the thread wakes by itself.
     wakes_ns: u64,
     is_stopping: bool,
@@ -56,7 +56,7 @@ struct Pending {
     due_ns: u64,
 }
 
-struct Due {
+struct DueCompletion {
     at_ns: u64,
     completed: Completed,
 }
@@ -72,21 +72,21 @@ struct Sums {
     overslept_ns: u64,
 }
 
-impl PartialEq for Due {
+impl PartialEq for DueCompletion {
     fn eq(&self, other: &Self) -> bool {
         self.at_ns == other.at_ns
     }
 }
 
-impl Eq for Due {}
+impl Eq for DueCompletion {}
 
-impl PartialOrd for Due {
+impl PartialOrd for DueCompletion {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Due {
+impl Ord for DueCompletion {
     fn cmp(&self, other: &Self) -> Ordering {
         self.at_ns.cmp(&other.at_ns)
     }
@@ -275,7 +275,7 @@ impl Shared {
 /// Takes the completions that are due.
 fn take_due(state: &mut State, now: u64, batch: &mut Vec<Completed>) {
     while state.waiting.peek().is_some_and(|Reverse(due)| due.at_ns <= now) {
-        let Reverse(Due { at_ns, completed }) = state.waiting.pop().expect("it was seen");
+        let Reverse(DueCompletion { at_ns, completed }) = state.waiting.pop().expect("it was seen");
         state.sums.overslept_ns += now - at_ns;
         batch.push(completed);
     }
@@ -296,7 +296,7 @@ impl Completions for Shared {
                 state.sums.late_ns += now - due_ns;
                 late.push(completed);
             } else {
-                state.waiting.push(Reverse(Due { at_ns: due_ns, completed }));
+                state.waiting.push(Reverse(DueCompletion { at_ns: due_ns, completed }));
             }
         }
         let next = state.waiting.peek().map_or(NEVER, |Reverse(due)| due.at_ns);

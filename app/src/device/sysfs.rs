@@ -213,10 +213,10 @@ mod tests {
         fs::create_dir_all(sys.join("block")).unwrap();
         std::os::unix::fs::symlink(&disk, sys.join("block/8:0")).unwrap();
         std::os::unix::fs::symlink(disk.join("sda1"), sys.join("block/8:1")).unwrap();
-        for (written, said) in [("1\n", "1"), ("0\n", "0"), ("write back\n", "write back")] {
+        for (written, shown) in [("1\n", "1"), ("0\n", "0"), ("write back\n", "write back")] {
             fs::write(disk.join("queue/fua"), written).unwrap();
             for number in ["block/8:0", "block/8:1"] {
-                assert_eq!(queue_says(&sys.join(number), "fua").as_deref(), Some(said), "{number}");
+                assert_eq!(queue_says(&sys.join(number), "fua").as_deref(), Some(shown), "{number}");
             }
         }
         assert_eq!(queue_says(&sys.join("block/8:1"), "write_cache"), None);

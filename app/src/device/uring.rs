@@ -161,7 +161,7 @@ fn is_slow(work: &Work) -> bool {
 
 /// A command that the kernel has, and its memory, which must not move.
 #[derive(Default)]
-struct Slot {
+struct InKernel {
     command: Option<Command>,
     vector: Vec<libc::iovec>,
     bytes_done: usize,
@@ -171,7 +171,7 @@ struct Slot {
 struct Reactor {
     ring: IoUring,
     shared: Arc<Shared>,
-    slots: Vec<Slot>,
+    slots: Vec<InKernel>,
     free: Vec<u32>,
     backlog: VecDeque<Command>,
     done: Vec<Completed>,
@@ -197,7 +197,7 @@ impl Reactor {
         Ok(Self {
             ring,
             shared,
-            slots: (0..DEPTH).map(|_| Slot::default()).collect(),
+            slots: (0..DEPTH).map(|_| InKernel::default()).collect(),
             free: (0..DEPTH).rev().collect(),
             backlog: VecDeque::new(),
             done: Vec::new(),
@@ -346,7 +346,7 @@ impl Reactor {
     }
 }
 
-impl Slot {
+impl InKernel {
     /// Interprets the kernel's answer; none where the command continues.
     fn answer(&mut self, entry: &cqueue::Entry) -> Option<io::Result<()>> {
         let command = self.command.as_ref().expect("an answered slot has a command");

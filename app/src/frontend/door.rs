@@ -7,7 +7,7 @@ use crate::attachment::record::{Places, Record};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::Served;
 use crate::supervision::lent::Adoption;
-use crate::supervision::watch::Ended;
+use crate::supervision::watch::SupervisionError;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -33,7 +33,7 @@ pub trait Frontend: Sync {
     ///
     /// # Errors
     /// When it cannot begin, or fails.
-    fn supervise(&self, servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), Ended>;
+    fn supervise(&self, servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), SupervisionError>;
 
     /// Returns the clients of a server: through what its supervisor keeps, or, without a supervisor, through what the server makes for
     /// itself. A process calls it before it has threads.
@@ -53,11 +53,11 @@ pub trait Frontend: Sync {
         Vec::new()
     }
 
-    /// Does work that neither a supervisor nor a server may do itself, in a process of its own: `hands NAME WORDS`.
+    /// Does work that neither a supervisor nor a server may do itself, in a process of its own: `helper NAME WORDS`.
     ///
     /// # Errors
     /// When the work fails, or there is no such work.
-    fn hands(&self, _words: &[String]) -> Outcome<Exit> {
+    fn help(&self, _words: &[String]) -> Outcome<Exit> {
         Err(misused())
     }
 }

@@ -1,12 +1,12 @@
 //! The servers that a supervisor starts, one after the other.
 
-use crate::attachment::launch::{self, End, Told};
+use crate::attachment::launch::{self, End, LaunchReport};
 use crate::attachment::plan::Plan;
 use crate::attachment::process::Process;
 use crate::attachment::record::{Places, Record, look};
 use crate::attachment::session::Session;
 use crate::error::Error;
-use crate::runtime::said::Said;
+use crate::runtime::messages::Message;
 use crate::supervision::start::Start;
 use serde::de::DeserializeOwned;
 use std::process::Stdio;
@@ -24,9 +24,9 @@ impl Servers<'_> {
     /// Returns the command that starts the next one; it still has to inherit what clients hold.
     pub fn next_server(&mut self) -> Start {
         if self.plan.is_replacement {
-            self.plan.said.push(Said::now("the server that had the volume before has died"));
-            let old = self.plan.said.len().saturating_sub(SAID_MAX);
-            self.plan.said.drain(..old);
+            self.plan.messages.push(Message::now("the server that had the volume before has died"));
+            let old = self.plan.messages.len().saturating_sub(SAID_MAX);
+            self.plan.messages.drain(..old);
         }
         let mut command = launch::command(&["serve"], &self.plan);
         command.lend(&[self.session.descriptor()]);
@@ -62,6 +62,6 @@ impl Servers<'_> {
         if let Err(failed) = record.store(&Places::of(&self.plan.directory, &self.plan.id).record) {
             tracing::error!("{failed}");
         }
-        Told::Ready { location }.tell();
+        LaunchReport::Ready { location }.tell();
     }
 }

@@ -9,8 +9,8 @@ use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Hint, Op, Reply, RequestId, Segment};
 use onefold_engine::memory::Part;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, index};
-use onefold_trace::replay::asks::Ask;
 use onefold_trace::replay::bytes::Bytes;
+use onefold_trace::replay::planned::PlannedRequest;
 use onefold_trace::replay::rule::Rule;
 use onefold_trace::replay::truth::Truth;
 use std::collections::HashMap;
@@ -93,8 +93,8 @@ impl Client {
     ///
     /// # Errors
     /// When it does not fit the device, or an earlier one failed.
-    pub fn send(&mut self, ask: Ask) -> Result<(), String> {
-        let Ask { offset, length, .. } = ask;
+    pub fn send(&mut self, ask: PlannedRequest) -> Result<(), String> {
+        let PlannedRequest { offset, length, .. } = ask;
         if length > self.info.bytes || offset > self.info.bytes - length {
             return Err(format!("{:?} of {length} bytes at {offset}: the device ends at {}", ask.op, self.info.bytes));
         }
@@ -132,14 +132,14 @@ impl Client {
     }
 
     /// Whether there is enough memory that the target never waits for memory of an answer that this client has not taken yet.
-    fn has_memory(&self, ask: &Ask) -> bool {
+    fn has_memory(&self, ask: &PlannedRequest) -> bool {
         let bytes = if matches!(ask.op, Op::Read | Op::Write) { blocks(ask) * BLOCK_BYTES } else { 0 };
         let accountant = self.pool.accountant();
         let held = accountant.used(Part::Requests);
         bytes == 0 || held == 0 || held + bytes <= accountant.limit(Part::Requests)
     }
 
-    fn submit(&mut self, ask: &Ask, now: Instant) -> Result<(), String> {
+    fn submit(&mut self, ask: &PlannedRequest, now: Instant) -> Result<(), String> {
         self.requests += 1;
         let id = RequestId(self.requests);
         self.rule.sent(id, ask, self.nanoseconds(now));
@@ -151,13 +151,13 @@ impl Client {
             let reply = if wants_bytes || matches!(reply, Reply::Failed(_)) { reply } else { Reply::Done };
             let _ = tell.send(Answer { id, reply, at: Instant::now() });
         });
-        let Ask { op, fua, offset, length, .. } = *ask;
+        let PlannedRequest { op, fua, offset, length, .. } = *ask;
         self.target.submit(&mut vec![Incoming { op, offset, length, buffer, fua, hint: Hint::None, done }]);
         Ok(())
     }
 
     /// Notes a request in the client's accounts, and returns a write's data.
-    fn note(&mut self, id: RequestId, ask: &Ask) -> Result<Option<BufferMut>, String> {
+    fn note(&mut self, id: RequestId, ask: &PlannedRequest) -> Result<Option<BufferMut>, String> {
         let range = ask.offset..ask.offset + ask.length;
         self.sent.fua += u64::from(ask.fua);
         match ask.op {
@@ -188,7 +188,7 @@ impl Client {
         Ok(None)
     }
 
-    fn expected(&self, ask: &Ask) -> Vec<Expected> {
+    fn expected(&self, ask: &PlannedRequest) -> Vec<Expected> {
         let block = |lbn| {
             self.truth.holds(lbn).then(|| {
                 let mut block = Box::new([0; BLOCK_SIZE]);
@@ -271,7 +271,7 @@ impl Client {
             rest = &rest[run..];
             let (offset, length) = (first * BLOCK_BYTES, run as u64 * BLOCK_BYTES);
             self.think = false;
-            self.send(Ask { op: Op::Read, fua: false, offset, length, contents: Vec::new(), recorded_ns: 0, think_ns: 0 })?;
+            self.send(PlannedRequest { op: Op::Read, fua: false, offset, length, contents: Vec::new(), recorded_ns: 0, think_ns: 0 })?;
         }
         self.settle()?;
         Ok(all.len() as u64)
@@ -279,7 +279,7 @@ impl Client {
 }
 
 /// Returns the number of blocks that a read or write touches.
-fn blocks(ask: &Ask) -> u64 {
+fn blocks(ask: &PlannedRequest) -> u64 {
     (ask.offset + ask.length).div_ceil(BLOCK_BYTES) - ask.first_block()
 }
 

@@ -2,7 +2,7 @@
 
 use onefold_trace::info::Duplication;
 use onefold_trace::replay::latency::Latency;
-use onefold_trace::replay::truth::Seen;
+use onefold_trace::replay::truth::WriteCounts;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub struct Sent {
     pub fua: u64,
     pub reads: u64,
     pub discards: u64,
-    pub seen: Seen,
+    pub seen: WriteCounts,
 }
 
 /// The figures of one part of a replay.

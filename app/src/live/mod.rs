@@ -22,7 +22,7 @@ use client::Client;
 use figures::Figures;
 use onefold_engine::memory::Accountant;
 use onefold_trace::record::Record;
-use onefold_trace::replay::asks::{Asks, Next};
+use onefold_trace::replay::planned::{Next, PlannedRequests};
 use serde::Serialize;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub fn replay<E: Display>(
     let target = Passthrough::new(device.clone(), pool.clone());
     let request_bytes_max = pool.request_bytes_max();
     let mut client = Client::new(target, pool, plan);
-    let result = run(&mut client, Asks::new(records, request_bytes_max), plan, stop);
+    let result = run(&mut client, PlannedRequests::new(records, request_bytes_max), plan, stop);
     // Whatever the result, requests under way end before the device does.
     let _ = client.settle();
     device.stop();
@@ -89,7 +89,7 @@ pub fn replay<E: Display>(
 
 fn run<E: Display, I: Iterator<Item = Result<Record, E>>>(
     client: &mut Client,
-    asks: Asks<I>,
+    asks: PlannedRequests<I>,
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Found, Failure<E>> {
@@ -101,7 +101,7 @@ fn run<E: Display, I: Iterator<Item = Result<Record, E>>>(
         }
         let wrong = |reason| Failure::Request { number, reason };
         match next.map_err(Failure::Trace)? {
-            Next::Ask(ask) => client.send(ask).map_err(wrong)?,
+            Next::PlannedRequest(ask) => client.send(ask).map_err(wrong)?,
             Next::Mark(next) => {
                 client.settle().map_err(wrong)?;
                 phases.push(Phase { name: std::mem::replace(&mut name, next), figures: client.end_of_phase() });

@@ -1,7 +1,7 @@
 //! The notices of a volume to its owner: logged, and kept for `status` for as long as they are true.
 
 use super::hook::{Hook, Level, Warning};
-use super::said::{KEPT_MAX, Said};
+use super::messages::{KEPT_MAX, Message};
 use super::warnings;
 use onefold_engine::interface::Notice;
 use onefold_engine::stats::{Progress, Unpacked};
@@ -15,7 +15,7 @@ pub const OPENING: &str = "opening:";
 /// A notice, and its kind, which decides until when it is true.
 #[derive(Clone, Debug)]
 struct Kept {
-    said: Said,
+    message: Message,
     about: About,
 }
 
@@ -91,14 +91,14 @@ impl Notices {
         if kept.len() == KEPT_MAX {
             kept.pop_front();
         }
-        kept.push_back(Kept { said: Said::now(text), about });
+        kept.push_back(Kept { message: Message::now(text), about });
     }
 
     /// Returns the lines of kept notices that are still true, and of this process's warnings; newest last. `used_percent`: of the data
     /// blocks, where it is known.
     #[must_use]
     pub fn all(&self, used_percent: Option<u64>) -> Vec<String> {
-        lines(self.kept().iter().filter(|kept| kept.about.is_true(used_percent)).map(|kept| kept.said.clone()).collect())
+        lines(self.kept().iter().filter(|kept| kept.about.is_true(used_percent)).map(|kept| kept.message.clone()).collect())
     }
 
     /// Returns the number of blocks that recounts gave back.
@@ -114,10 +114,10 @@ impl Notices {
 
 /// Returns notices and this process's warnings, in lines; newest last.
 #[must_use]
-pub fn lines(mut notices: Vec<Said>) -> Vec<String> {
+pub fn lines(mut notices: Vec<Message>) -> Vec<String> {
     notices.extend(warnings::all());
     notices.sort_by(|a, b| a.at.cmp(&b.at));
-    notices.iter().map(Said::line).collect()
+    notices.iter().map(Message::line).collect()
 }
 
 /// Describes the end of an index rebuild, or of a part of it.
@@ -238,9 +238,9 @@ fn text(notice: &Notice) -> String {
 mod tests {
     use super::*;
 
-    fn said(notices: &Notices, used_percent: Option<u64>) -> Vec<String> {
+    fn messages(notices: &Notices, used_percent: Option<u64>) -> Vec<String> {
         // Warnings of other tests in this process come after a date, too.
-        notices.kept().iter().filter(|kept| kept.about.is_true(used_percent)).map(|kept| kept.said.text.clone()).collect()
+        notices.kept().iter().filter(|kept| kept.about.is_true(used_percent)).map(|kept| kept.message.text.clone()).collect()
     }
 
     #[test]
@@ -249,18 +249,18 @@ mod tests {
         let progress = |units| Notice::Opening(Progress { units, units_most: 9, records: 0, records_on_pages: 0 });
         notices.tell(&progress(1));
         notices.tell(&progress(2));
-        assert!(said(&notices, None)[..].iter().all(|text| text.starts_with("opening: 2 of")), "{:?}", said(&notices, None));
+        assert!(messages(&notices, None)[..].iter().all(|text| text.starts_with("opening: 2 of")), "{:?}", messages(&notices, None));
         notices.tell(&Notice::Serving);
-        assert_eq!(said(&notices, None), ["serving"]);
+        assert_eq!(messages(&notices, None), ["serving"]);
 
         let filling = |percent| Notice::Filling { percent, unpacked: None };
         notices.tell(&filling(80));
         notices.tell(&filling(85));
-        assert_eq!(said(&notices, Some(86)).len(), 2, "the newest alone");
-        assert!(said(&notices, Some(86))[1].starts_with("85 %"));
-        assert_eq!(said(&notices, Some(84)), ["serving"]);
+        assert_eq!(messages(&notices, Some(86)).len(), 2, "the newest alone");
+        assert!(messages(&notices, Some(86))[1].starts_with("85 %"));
+        assert_eq!(messages(&notices, Some(84)), ["serving"]);
         notices.tell(&Notice::Recounted { blocks: 3 });
-        assert_eq!(said(&notices, Some(10)), ["serving", "a recount gave 3 blocks back"]);
+        assert_eq!(messages(&notices, Some(10)), ["serving", "a recount gave 3 blocks back"]);
 
         let line = &notices.all(None)[0];
         let (date, _) = line.split_once(" UTC: ").expect("a date");

@@ -168,7 +168,7 @@ impl Target for Passthrough {
         batch.sort_by_key(|request| request.op == Op::Read);
         let mut commands = Vec::with_capacity(batch.len());
         if self.tap.is_on() {
-            self.tap.let_go(batch.len());
+            self.tap.release(batch.len());
         }
         for mut request in batch.drain(..) {
             self.client.count(request.op, request.length);

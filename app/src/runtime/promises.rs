@@ -7,7 +7,7 @@
 //! 3. A content frees its place in the journal when a later record for its LBN is there, or its epoch is durable.
 //! 4. A journal that could not take a record is removed: then the next server knows that records are missing.
 
-use super::ring::{LINK_BYTES, Place, Record, Replay, ReplayError, Ring, Seq};
+use super::ring::{ContentPlace, LINK_BYTES, Record, Replay, ReplayError, Ring, Seq};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::format::Superblock;
 use onefold_engine::interface::{Legacy, Promise, Promised, Traces};
@@ -28,7 +28,7 @@ pub struct Promises {
     copied_upto: Option<Seq>,
     standing: VecDeque<(Seq, Epoch)>,
     /// The places of the valid contents, and the epoch that makes each durable.
-    contents: HashMap<Lbn, (Place, Epoch)>,
+    contents: HashMap<Lbn, (ContentPlace, Epoch)>,
 }
 
 /// The capacity of a server's journal.
@@ -140,7 +140,7 @@ impl Promises {
     }
 
     /// Frees the places of contents that are no longer valid.
-    fn release(&mut self, places: impl IntoIterator<Item = Place>) {
+    fn release(&mut self, places: impl IntoIterator<Item = ContentPlace>) {
         if let Some(ring) = &mut self.ring {
             places.into_iter().for_each(|place| ring.release(place));
         }
@@ -265,7 +265,7 @@ mod tests {
     /// The property of the fuzz target, checked for seeds.
     #[test]
     fn no_ring_of_hostile_numbers_makes_its_reader_panic() {
-        use crate::runtime::ring::exercise::{Forged, Said, forge};
+        use crate::runtime::ring::exercise::{Forged, Numbers, forge};
         const VOLUME: [u8; 16] = [5; 16];
         let mut state = 1_u64;
         let mut draw = || {
@@ -283,7 +283,7 @@ mod tests {
             let records =
                 vec![Forged { code, first, value, epoch: epoch.saturating_add(1), content, content_bytes }; usize::try_from(many).unwrap()];
             let tail = if tail < 1 << 16 { 1 << 14 } else { tail };
-            let ring = forge(VOLUME, &Said { incarnation: 3, tail, epoch, traces: [None; 2] }, &records);
+            let ring = forge(VOLUME, &Numbers { incarnation: 3, tail, epoch, traces: [None; 2] }, &records);
             let Ok(replay) = Replay::parse(ring, VOLUME) else { continue };
             kept += Left::of(&replay).legacy.promises.len();
         }

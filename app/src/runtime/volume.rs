@@ -316,7 +316,7 @@ impl Target for Volume {
             }
         }
         if self.tap.is_on() {
-            self.tap.let_go(admitted.len());
+            self.tap.release(admitted.len());
         }
         if !admitted.is_empty() {
             let is_large = admitted.iter().any(|request| request.op == Op::Write && request.length >= LEFT_BYTES_MIN);

@@ -3,7 +3,7 @@
 //! 1. Every warning and error of a server's log is kept, except those that are among its volume's [`notices`](super::notices) anyway.
 //! 2. A repeated warning is counted again, and takes no other place.
 
-use super::said::{KEPT_MAX, Said};
+use super::messages::{KEPT_MAX, Message};
 use std::fmt::{Debug, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing::field::{Field, Visit};
@@ -15,7 +15,7 @@ static KEPT: Mutex<Vec<Warned>> = Mutex::new(Vec::new());
 
 #[derive(Clone, Debug)]
 struct Warned {
-    said: Said,
+    message: Message,
     times: u64,
 }
 
@@ -29,7 +29,7 @@ impl<S: Subscriber> Layer<S> for Keep {
         if *about.level() <= Level::WARN && !about.target().ends_with("runtime::notices") {
             let mut words = Words::default();
             event.record(&mut words);
-            keep(Said::now(words.text()));
+            keep(Message::now(words.text()));
         }
     }
 }
@@ -64,24 +64,24 @@ fn kept() -> MutexGuard<'static, Vec<Warned>> {
 }
 
 /// Keeps a warning of this process, or of another one of this volume.
-pub fn keep(said: Said) {
+pub fn keep(message: Message) {
     let mut kept = kept();
-    let times = match kept.iter().position(|warned| warned.said.text == said.text) {
+    let times = match kept.iter().position(|warned| warned.message.text == message.text) {
         Some(place) => kept.remove(place).times + 1,
         None => 1,
     };
     if kept.len() == KEPT_MAX {
         kept.remove(0);
     }
-    kept.push(Warned { said, times });
+    kept.push(Warned { message, times });
 }
 
 /// Returns all kept warnings, with the numbers of their repetitions.
 #[must_use]
-pub fn all() -> Vec<Said> {
-    let once = |Warned { said, times }: &Warned| match times {
-        1 => said.clone(),
-        times => Said { text: format!("{} ({times} times)", said.text), ..said.clone() },
+pub fn all() -> Vec<Message> {
+    let once = |Warned { message, times }: &Warned| match times {
+        1 => message.clone(),
+        times => Message { text: format!("{} ({times} times)", message.text), ..message.clone() },
     };
     kept().iter().map(once).collect()
 }
@@ -100,8 +100,8 @@ mod tests {
                 tracing::warn!(path = %"/a file", "no direct I/O in this test");
             }
         });
-        let texts: Vec<String> = all().into_iter().map(|said| said.text).filter(|text| text.contains("in this test")).collect();
+        let texts: Vec<String> = all().into_iter().map(|message| message.text).filter(|text| text.contains("in this test")).collect();
         assert_eq!(texts, ["no direct I/O in this test (path /a file) (3 times)"]);
-        assert!(all().iter().all(|said| !said.text.contains("nobody")));
+        assert!(all().iter().all(|message| !message.text.contains("nobody")));
     }
 }

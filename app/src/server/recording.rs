@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The recordings of one target.
-pub struct Desk {
+pub struct Recordings {
     tap: Arc<Tap>,
     state: Mutex<State>,
     changed: Condvar,
@@ -33,7 +33,7 @@ struct State {
 }
 
 /// A client whose recording is under way.
-struct AtWork<'a>(&'a Desk);
+struct AtWork<'a>(&'a Recordings);
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
@@ -42,7 +42,7 @@ impl Drop for AtWork<'_> {
     }
 }
 
-impl Desk {
+impl Recordings {
     /// Returns the recordings of the target with this tap.
     #[must_use]
     pub fn new(tap: Arc<Tap>) -> Self {

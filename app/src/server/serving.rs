@@ -4,8 +4,8 @@
 //! 2. At the end the front-end stops first, so that every request has been answered; then a recording ends, and its client gets the
 //!    summary; then the target commits and closes.
 
-use super::recording::Desk;
-use crate::attachment::control::{self, Ask, Client};
+use super::recording::Recordings;
+use crate::attachment::control::{self, Client, ServerRequest};
 use crate::attachment::launch::{self, End};
 use crate::attachment::plan::{Options, Plan};
 use crate::attachment::record::Places;
@@ -84,7 +84,7 @@ fn serve(plan: &Plan, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Ex
     let (stop, stopped) = channel();
     clients.watch_end(stop.clone())?;
     let served = open(plan, clients.send_again(), &stopped)?;
-    let desk = Arc::new(Desk::new(served.tap().clone()));
+    let desk = Arc::new(Recordings::new(served.tap().clone()));
     let (asked, recording) = (served.clone(), desk.clone());
     control::listen(&places.control, move |ask, client| respond(&*asked, &recording, &stop, ask, client))
         .map_err(|e| Failed::system(format!("cannot make {}", places.control.display()), e))?;
@@ -202,18 +202,18 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     Ok(Some((promises, left)))
 }
 
-fn respond(served: &dyn Served, desk: &Desk, stop: &Sender<()>, ask: Ask, client: &Client<'_>) -> io::Result<()> {
+fn respond(served: &dyn Served, desk: &Recordings, stop: &Sender<()>, ask: ServerRequest, client: &Client<'_>) -> io::Result<()> {
     let json = |value: Result<Value, serde_json::Error>| value.map_err(|e| Failed::system("cannot answer", e));
     client.answer(match ask {
-        Ask::Status => json(serde_json::to_value(served.condition())),
-        Ask::Stats => json(serde_json::to_value(served.counts())),
-        Ask::EndWaiting => {
+        ServerRequest::Status => json(serde_json::to_value(served.condition())),
+        ServerRequest::Stats => json(serde_json::to_value(served.counts())),
+        ServerRequest::EndWaiting => {
             served.end_waiting();
             Ok(Value::Null)
         }
         // The receiver is gone only when the end has begun already.
-        Ask::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
-        Ask::Record(order) => return desk.record(&order, client),
-        Ask::Mark { phase } => desk.mark(phase).map(|()| Value::Null),
+        ServerRequest::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
+        ServerRequest::Record(order) => return desk.record(&order, client),
+        ServerRequest::Mark { phase } => desk.mark(phase).map(|()| Value::Null),
     })
 }

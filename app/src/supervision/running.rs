@@ -58,7 +58,7 @@ pub struct Running {
 /// The end of a server, as far as its supervisor can know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    Seen(ExitStatus),
+    Awaited(ExitStatus),
     /// The end of an adopted one, with the exit code that it has left, if it has.
     Unseen(Option<i32>),
 }
@@ -68,7 +68,7 @@ impl Ending {
     #[must_use]
     pub fn code(self) -> Option<i32> {
         match self {
-            Self::Seen(status) => status.code(),
+            Self::Awaited(status) => status.code(),
             Self::Unseen(code) => code,
         }
     }
@@ -77,7 +77,7 @@ impl Ending {
 impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Seen(status) => status.fmt(f),
+            Self::Awaited(status) => status.fmt(f),
             Self::Unseen(Some(code)) => write!(f, "exit code {code}"),
             Self::Unseen(None) => f.write_str("unseen, without a word"),
         }
@@ -115,7 +115,7 @@ impl Running {
     /// Returns its end, if it has ended. `word` looks up the code that an adopted one has left.
     pub fn ending(&mut self, word: impl FnOnce(u32) -> Option<i32>) -> Option<Ending> {
         match &mut self.process {
-            Process::Child(child) => child.try_wait().ok().flatten().map(Ending::Seen),
+            Process::Child(child) => child.try_wait().ok().flatten().map(Ending::Awaited),
             Process::Adopted(Adopted { pid, pidfd }) => has_ended(pidfd).then(|| Ending::Unseen(word(*pid))),
         }
     }

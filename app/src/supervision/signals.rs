@@ -15,7 +15,7 @@ pub struct Signals {
 
 /// The events that a wait found.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct Awaited {
     /// The end is wanted.
     pub stop: bool,
     /// The server reports that it is ready.
@@ -47,7 +47,7 @@ impl Signals {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn wait(&self, ready: Option<BorrowedFd<'_>>, end: Option<BorrowedFd<'_>>) -> Result<Seen, Error> {
+    pub fn wait(&self, ready: Option<BorrowedFd<'_>>, end: Option<BorrowedFd<'_>>) -> Result<Awaited, Error> {
         let mut polled = vec![PollFd::new(&self.child, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
         polled.extend(ready.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
         polled.extend(end.map(|pidfd| PollFd::from_borrowed_fd(pidfd, PollFlags::IN)));
@@ -60,6 +60,6 @@ impl Signals {
         for (pipe, _) in [&self.child, &self.stop].into_iter().zip(&happened).filter(|(_, happened)| **happened) {
             let _ = rustix::io::read(pipe, &mut bytes);
         }
-        Ok(Seen { stop: happened[1], ready: ready.is_some() && happened[2] })
+        Ok(Awaited { stop: happened[1], ready: ready.is_some() && happened[2] })
     }
 }

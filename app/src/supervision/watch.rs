@@ -27,31 +27,31 @@ pub trait Attachment {
     ///
     /// # Errors
     /// When the attachment was never complete.
-    fn finish(&mut self) -> Result<(), Ended>;
+    fn finish(&mut self) -> Result<(), SupervisionError>;
     /// Whether a server that has died may be replaced.
     ///
     /// # Errors
     /// The reason why it may not.
-    fn admit_replacement(&mut self, ending: Ending) -> Result<(), Ended>;
+    fn admit_replacement(&mut self, ending: Ending) -> Result<(), SupervisionError>;
     /// Notes that another server was started instead of a dead one.
     fn replaced(&mut self, dead: u32, ending: Ending);
     /// Notes that a server answers requests.
     ///
     /// # Errors
     /// When the next step fails.
-    fn ready(&mut self, server: u32) -> Result<(), Ended>;
+    fn ready(&mut self, server: u32) -> Result<(), SupervisionError>;
     /// Notes that the end is wanted.
     fn stop(&mut self);
     /// Does the next step, after any event.
     ///
     /// # Errors
     /// When that ends the attachment.
-    fn advance(&mut self, server: &mut Running) -> Result<(), Ended>;
+    fn advance(&mut self, server: &mut Running) -> Result<(), SupervisionError>;
 }
 
 /// The reason why supervision ended, other than in order.
 #[derive(Debug, thiserror::Error)]
-pub enum Ended {
+pub enum SupervisionError {
     #[error(transparent)]
     Setup(#[from] Error),
     /// The first server failed before it was ready; it has reported the reason itself.
@@ -75,8 +75,13 @@ pub enum Ended {
 /// children since before the first one was started.
 ///
 /// # Errors
-/// See [`Ended`].
-pub fn run(attachment: &mut dyn Attachment, signals: &Signals, limit: DeathLimit, adopted: Option<Running>) -> Result<(), Ended> {
+/// See [`SupervisionError`].
+pub fn run(
+    attachment: &mut dyn Attachment,
+    signals: &Signals,
+    limit: DeathLimit,
+    adopted: Option<Running>,
+) -> Result<(), SupervisionError> {
     let own = own_pidfd()?;
     let mut deaths = Deaths::new(limit);
     let mut server = match adopted {
@@ -88,11 +93,11 @@ pub fn run(attachment: &mut dyn Attachment, signals: &Signals, limit: DeathLimit
         if let Some(ending) = server.ending(|pid| attachment.word(pid)) {
             match ending.code() {
                 Some(0) => return attachment.finish(),
-                Some(_) if attachment.is_over() => return Err(Ended::FailedClose { ending }),
+                Some(_) if attachment.is_over() => return Err(SupervisionError::FailedClose { ending }),
                 _ => attachment.admit_replacement(ending)?,
             }
             if deaths.are_too_many(Instant::now()) {
-                return Err(Ended::GaveUp { limit, ending });
+                return Err(SupervisionError::GaveUp { limit, ending });
             }
             // Haste does not help a server that cannot even start.
             if server.is_younger_than(limit.within / 10) {

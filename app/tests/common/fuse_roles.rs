@@ -1,7 +1,7 @@
-//! The processes of a FUSE session over a plain file (on /dev/shm, for example): supervisor, server and hands are one program with several
+//! The processes of a FUSE session over a plain file (on /dev/shm, for example): supervisor, server and helper are one program with several
 //! verbs.
 
-use onefold::frontend::fuse::hands::Hands;
+use onefold::frontend::fuse::helper::LentRoot;
 use onefold::frontend::fuse::supervisor::{self, DeathLimit, Event, Plan};
 use onefold::frontend::fuse::{Config, Fuse, THREADS, attach_loop, loopdev};
 use onefold::memory::pool::Pool;
@@ -116,10 +116,10 @@ impl supervisor::Crew for Crew {
         command
     }
 
-    fn hands(&mut self, hands: &Hands<'_>) -> Start {
+    fn attaches(&mut self, root: &LentRoot<'_>) -> Start {
         let mut command = self.command("attach-loop");
         command.arg(&self.tag);
-        hands.lend_to(&mut command);
+        root.lend_to(&mut command);
         command
     }
 
@@ -180,7 +180,7 @@ fn serve(tag: &str, file: &str, kept: &str, ready: &str, supervisor: &str) -> Re
 }
 
 fn attach(tag: &str, root: &str) -> Result<(), Box<dyn Error>> {
-    let root = Hands::from_arguments(root.parse()?)?;
+    let root = LentRoot::from_arguments(root.parse()?)?;
     println!("{}", attach_loop(&root, tag, 4096, false)?.display());
     Ok(())
 }

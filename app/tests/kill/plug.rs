@@ -56,7 +56,7 @@ fn serve(file: &str, at: &Path) -> Result<(), Box<dyn Error>> {
     let target = Arc::new(Unpluggable { file: FileTarget::open(file)?, order: Mutex::default() });
     let mut session = Session::mount(NAME, THREADS)?;
     move_mount(session.root().ok_or("the session has no mount")?, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
-    session.let_go();
+    session.release();
     let channels = session.channels().iter().map(std::os::fd::OwnedFd::try_clone).collect::<Result<_, _>>()?;
     let detach = |_: &Path| Start::of("true");
     let server = Fuse::start(Config { channels, tag: NAME.to_owned(), detach }, Arc::clone(&target) as Arc<dyn Target>)?;

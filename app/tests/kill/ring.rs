@@ -1,7 +1,7 @@
 //! A writer of an acknowledgement journal is killed at any moment: everything that it had reported is replayed completely and in order.
 
 use crate::tools::Random;
-use onefold::runtime::ring::{Place, Record, Ring, Seq};
+use onefold::runtime::ring::{ContentPlace, Record, Ring, Seq};
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::units::{BLOCK_SIZE, Blocks, Epoch, Lbn, Pbn};
 use std::collections::VecDeque;
@@ -53,7 +53,7 @@ fn write(path: &Path, seed: u64) {
     let mut random = Random(seed);
     // `Stdout` would hold back data without a newline.
     let mut out = File::from(std::io::stdout().as_fd().try_clone_to_owned().expect("standard output"));
-    let mut live: VecDeque<(u64, Seq, Option<Place>)> = VecDeque::new();
+    let mut live: VecDeque<(u64, Seq, Option<ContentPlace>)> = VecDeque::new();
     let mut content = [0; BLOCK_SIZE];
     let (mut number, mut trimmed) = (0, 0);
     let mut say = |number: u64, trimmed: u64| {

@@ -11,7 +11,7 @@ use common::nbd_client::*;
 use md5::Digest as _;
 use onefold_trace::folder::Reader;
 use onefold_trace::header::Header;
-use onefold_trace::record::{Name, Op, Record};
+use onefold_trace::record::{ContentName, Op, Record};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -141,7 +141,7 @@ fn a_known_workload_is_recorded_to_the_byte() {
     assert_eq!(number("bytes"), size);
     assert_eq!(header.key_id.as_deref(), summary["key_id"].as_str());
     assert_eq!((header.width, header.device_bytes.map(|bytes| bytes.get())), (KEPT, Some(BYTES)));
-    for block in records.iter().flat_map(|record| &record.blocks).filter(|block| block.name != Name::Unknown) {
+    for block in records.iter().flat_map(|record| &record.blocks).filter(|block| block.name != ContentName::Unknown) {
         assert!(block.compressed.is_some_and(|size| size % 64 == 0 && (64..=4096).contains(&size)));
     }
     let sizes: Vec<_> = records.iter().flat_map(|record| &record.blocks).filter_map(|block| block.compressed).collect();

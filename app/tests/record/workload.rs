@@ -3,7 +3,7 @@
 use super::common::Dice;
 use super::common::nbd_client::*;
 use super::{BLOCK, KEPT};
-use onefold_trace::record::{Name, Op, Record};
+use onefold_trace::record::{ContentName, Op, Record};
 use std::path::Path;
 
 /// A request that was sent.
@@ -79,8 +79,8 @@ pub fn assert_records(record: &Record, sent: &Sent, name_of: &dyn Fn(&[u8]) -> [
             whole => Some(Some(name_of(whole))),
         };
         match (found.name, wanted) {
-            (Name::Unknown, None) | (Name::Zero, Some(None)) => {}
-            (Name::Of(found), Some(Some(wanted))) => assert!(found[..KEPT] == wanted && found[KEPT..] == [0; 4], "{sent:?}"),
+            (ContentName::Unknown, None) | (ContentName::Zero, Some(None)) => {}
+            (ContentName::Of(found), Some(Some(wanted))) => assert!(found[..KEPT] == wanted && found[KEPT..] == [0; 4], "{sent:?}"),
             (found, wanted) => panic!("{found:?} where {wanted:?} was sent"),
         }
     }
@@ -99,16 +99,16 @@ pub fn assert_store(store: &Path, records: &[Record], name_of: &dyn Fn(&[u8]) ->
         let touched = if record.length.get() == 0 { 0 } else { record.blocks_touched() as usize };
         match record.op {
             Op::Write => (0..touched).for_each(|i| last[first + i] = record.blocks.get(i).map(|block| block.name)),
-            Op::Discard | Op::WriteZeroes => last[first..first + touched].fill(Some(Name::Zero)),
+            Op::Discard | Op::WriteZeroes => last[first..first + touched].fill(Some(ContentName::Zero)),
             _ => {}
         }
     }
     let mut checked = 0;
     for (content, name) in content.chunks(BLOCK).zip(last) {
         match name {
-            Some(Name::Zero) => assert!(content.iter().all(|byte| *byte == 0)),
-            Some(Name::Of(bytes)) => assert_eq!(bytes[..KEPT], name_of(content)),
-            Some(Name::Unknown) | None => continue,
+            Some(ContentName::Zero) => assert!(content.iter().all(|byte| *byte == 0)),
+            Some(ContentName::Of(bytes)) => assert_eq!(bytes[..KEPT], name_of(content)),
+            Some(ContentName::Unknown) | None => continue,
         }
         checked += 1;
     }

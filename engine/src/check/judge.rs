@@ -18,7 +18,7 @@ pub(super) struct Block {
 
 /// The verdict on a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Judgement {
     Sound,
     /// The count itself says that it is not known.
     Unknown,
@@ -33,27 +33,27 @@ impl Block {
     }
 
     /// Compares the count with the links (P3). A fingerprint that could not be read may be a link or none.
-    pub(super) fn verdict(&self) -> Verdict {
+    pub(super) fn judgement(&self) -> Judgement {
         let links = self.links.number();
         if let Some(entry) = self.fingerprint.filter(|_| links > 0) {
             let is_carrier = entry.kind == Kind::Carrier;
             if self.links.slot_max() > 0 && !is_carrier {
-                return Verdict::Broken(Finding::SlotOfNoCarrier { pbn: self.pbn });
+                return Judgement::Broken(Finding::SlotOfNoCarrier { pbn: self.pbn });
             }
             if self.links.whole() && is_carrier {
-                return Verdict::Broken(Finding::LinkToCarrier { pbn: self.pbn });
+                return Judgement::Broken(Finding::LinkToCarrier { pbn: self.pbn });
             }
         }
-        let Some(refs) = self.refs else { return Verdict::Sound };
+        let Some(refs) = self.refs else { return Judgement::Sound };
         let least = links + u64::from(self.has_fingerprint());
         let most = least + u64::from(self.fingerprint.is_none());
         match u64::from(refs) {
-            _ if refs == REFS_UNKNOWN => Verdict::Unknown,
-            0 if links > 0 => Verdict::Broken(Finding::LinkToFree { pbn: self.pbn, links }),
-            0 if least > 0 => Verdict::Broken(Finding::FingerprintOnFree { pbn: self.pbn }),
-            counted if counted < least => Verdict::Broken(Finding::RefsTooLow { pbn: self.pbn, refs, links: least }),
-            counted if counted > most => Verdict::Excess(counted - most),
-            _ => Verdict::Sound,
+            _ if refs == REFS_UNKNOWN => Judgement::Unknown,
+            0 if links > 0 => Judgement::Broken(Finding::LinkToFree { pbn: self.pbn, links }),
+            0 if least > 0 => Judgement::Broken(Finding::FingerprintOnFree { pbn: self.pbn }),
+            counted if counted < least => Judgement::Broken(Finding::RefsTooLow { pbn: self.pbn, refs, links: least }),
+            counted if counted > most => Judgement::Excess(counted - most),
+            _ => Judgement::Sound,
         }
     }
 
@@ -81,49 +81,49 @@ mod tests {
     const SOME: Option<FingerprintEntry> = Some(FingerprintEntry::of(Fingerprint([1; 20])));
     const NONE: Option<FingerprintEntry> = Some(FingerprintEntry::NONE);
 
-    fn verdict(links: u64, refs: Option<u8>, fingerprint: Option<FingerprintEntry>) -> Verdict {
+    fn judgement(links: u64, refs: Option<u8>, fingerprint: Option<FingerprintEntry>) -> Judgement {
         let mut found = Links::default();
         (0..links).for_each(|_| found.add(0));
-        Block { pbn: PBN, links: found, refs, fingerprint }.verdict()
+        Block { pbn: PBN, links: found, refs, fingerprint }.judgement()
     }
 
     #[test]
     fn slots_are_of_carriers_and_of_nothing_else() {
-        let verdict = |slot, kind| {
+        let judgement = |slot, kind| {
             let mut links = Links::default();
             links.add(slot);
             let fingerprint = Some(FingerprintEntry { kind, value: Fingerprint([1; 20]) });
-            Block { pbn: PBN, links, refs: Some(2), fingerprint }.verdict()
+            Block { pbn: PBN, links, refs: Some(2), fingerprint }.judgement()
         };
-        assert_eq!(verdict(1, Kind::Carrier), Verdict::Sound);
-        assert_eq!(verdict(0, Kind::Carrier), Verdict::Broken(Finding::LinkToCarrier { pbn: PBN }));
-        assert_eq!(verdict(2, Kind::Fingerprint), Verdict::Broken(Finding::SlotOfNoCarrier { pbn: PBN }));
+        assert_eq!(judgement(1, Kind::Carrier), Judgement::Sound);
+        assert_eq!(judgement(0, Kind::Carrier), Judgement::Broken(Finding::LinkToCarrier { pbn: PBN }));
+        assert_eq!(judgement(2, Kind::Fingerprint), Judgement::Broken(Finding::SlotOfNoCarrier { pbn: PBN }));
     }
 
     #[test]
     fn each_link_and_the_fingerprint_count_one() {
         for (links, fingerprint, refs) in [(0, NONE, 0), (0, SOME, 1), (1, NONE, 1), (1, SOME, 2), (253, SOME, 254), (254, NONE, 254)] {
-            assert_eq!(verdict(links, Some(refs), fingerprint), Verdict::Sound);
+            assert_eq!(judgement(links, Some(refs), fingerprint), Judgement::Sound);
         }
     }
 
     #[test]
     fn less_is_broken_and_more_is_excess() {
-        assert_eq!(verdict(2, Some(2), SOME), Verdict::Broken(Finding::RefsTooLow { pbn: PBN, refs: 2, links: 3 }));
-        assert_eq!(verdict(2, Some(0), SOME), Verdict::Broken(Finding::LinkToFree { pbn: PBN, links: 2 }));
-        assert_eq!(verdict(0, Some(0), SOME), Verdict::Broken(Finding::FingerprintOnFree { pbn: PBN }));
-        assert_eq!(verdict(255, Some(254), NONE), Verdict::Broken(Finding::RefsTooLow { pbn: PBN, refs: 254, links: 255 }));
-        assert_eq!(verdict(2, Some(7), SOME), Verdict::Excess(4));
-        assert_eq!(verdict(0, Some(1), NONE), Verdict::Excess(1));
+        assert_eq!(judgement(2, Some(2), SOME), Judgement::Broken(Finding::RefsTooLow { pbn: PBN, refs: 2, links: 3 }));
+        assert_eq!(judgement(2, Some(0), SOME), Judgement::Broken(Finding::LinkToFree { pbn: PBN, links: 2 }));
+        assert_eq!(judgement(0, Some(0), SOME), Judgement::Broken(Finding::FingerprintOnFree { pbn: PBN }));
+        assert_eq!(judgement(255, Some(254), NONE), Judgement::Broken(Finding::RefsTooLow { pbn: PBN, refs: 254, links: 255 }));
+        assert_eq!(judgement(2, Some(7), SOME), Judgement::Excess(4));
+        assert_eq!(judgement(0, Some(1), NONE), Judgement::Excess(1));
     }
 
     #[test]
     fn what_could_not_be_read_accuses_nobody() {
-        assert_eq!(verdict(5, None, SOME), Verdict::Sound);
-        assert_eq!(verdict(300, Some(REFS_UNKNOWN), SOME), Verdict::Unknown);
-        assert_eq!(verdict(1, Some(2), None), Verdict::Sound, "the fingerprint may be there");
-        assert_eq!(verdict(2, Some(2), None), Verdict::Sound, "or not");
-        assert_eq!(verdict(1, Some(3), None), Verdict::Excess(1));
-        assert_eq!(verdict(3, Some(2), None), Verdict::Broken(Finding::RefsTooLow { pbn: PBN, refs: 2, links: 3 }));
+        assert_eq!(judgement(5, None, SOME), Judgement::Sound);
+        assert_eq!(judgement(300, Some(REFS_UNKNOWN), SOME), Judgement::Unknown);
+        assert_eq!(judgement(1, Some(2), None), Judgement::Sound, "the fingerprint may be there");
+        assert_eq!(judgement(2, Some(2), None), Judgement::Sound, "or not");
+        assert_eq!(judgement(1, Some(3), None), Judgement::Excess(1));
+        assert_eq!(judgement(3, Some(2), None), Judgement::Broken(Finding::RefsTooLow { pbn: PBN, refs: 2, links: 3 }));
     }
 }

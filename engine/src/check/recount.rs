@@ -2,7 +2,7 @@
 
 use super::content::Content;
 use super::finding::{Cause, Finding, Severity};
-use super::judge::{Block, Verdict};
+use super::judge::{Block, Judgement};
 use super::links::Links;
 use super::log::LiveLog;
 use super::medium::ReadMedium;
@@ -127,9 +127,9 @@ impl<'a> Recount<'a> {
         Report {
             superblock: self.superblock.clone(),
             counts: self.counts,
-            damage: self.teller.told(Severity::Damage),
-            garbage: self.teller.told(Severity::Garbage),
-            notes: self.teller.told(Severity::Note),
+            damage: self.teller.reported(Severity::Damage),
+            garbage: self.teller.reported(Severity::Garbage),
+            notes: self.teller.reported(Severity::Note),
             passes: self.passes,
             bytes_read: Bytes(self.scan.bytes_read()),
         }
@@ -276,11 +276,11 @@ impl<'a> Recount<'a> {
                     fingerprint: entry,
                 };
                 block.count(counts);
-                match block.verdict() {
-                    Verdict::Sound => (),
-                    Verdict::Unknown => unknown.push(pbn.get(), 1, teller, refs_unknown),
-                    Verdict::Excess(excess) => *garbage = (garbage.0 + 1, garbage.1 + excess),
-                    Verdict::Broken(finding) => teller.tell(finding),
+                match block.judgement() {
+                    Judgement::Sound => (),
+                    Judgement::Unknown => unknown.push(pbn.get(), 1, teller, refs_unknown),
+                    Judgement::Excess(excess) => *garbage = (garbage.0 + 1, garbage.1 + excess),
+                    Judgement::Broken(finding) => teller.tell(finding),
                 }
                 match (entry.filter(|e| !e.is_none()), content.as_mut()) {
                     (Some(entry), Some(content)) => content.add(pbn, entry, block.links.slot_max()),

@@ -8,23 +8,23 @@ use crate::units::Bytes;
 pub(super) struct Teller<'a> {
     listener: &'a mut dyn Listener,
     /// The numbers of findings, in the order of severities.
-    told: [u64; 3],
+    reported: [u64; 3],
     done: u64,
     total: u64,
 }
 
 impl<'a> Teller<'a> {
     pub(super) fn new(listener: &'a mut dyn Listener, total: u64) -> Self {
-        Self { listener, told: [0; 3], done: 0, total }
+        Self { listener, reported: [0; 3], done: 0, total }
     }
 
     pub(super) fn tell(&mut self, finding: Finding) {
-        self.told[finding.severity() as usize] += 1;
+        self.reported[finding.severity() as usize] += 1;
         self.listener.finding(finding);
     }
 
-    pub(super) fn told(&self, severity: Severity) -> u64 {
-        self.told[severity as usize]
+    pub(super) fn reported(&self, severity: Severity) -> u64 {
+        self.reported[severity as usize]
     }
 
     pub(super) fn advance(&mut self, bytes: u64) {
@@ -68,9 +68,9 @@ mod tests {
 
     #[test]
     fn neighbours_are_told_together() {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         {
-            let mut listener = |finding| told.push(finding);
+            let mut listener = |finding| reported.push(finding);
             let mut teller = Teller::new(&mut listener, 0);
             let lost = |first, blocks| Finding::LostEntries { first: Lbn(first), blocks };
             let mut run = Run::default();
@@ -80,9 +80,9 @@ mod tests {
             run.push(7, 1, &mut teller, lost);
             run.finish(&mut teller, lost);
             run.finish(&mut teller, lost);
-            assert_eq!(teller.told(Severity::Damage), 2);
+            assert_eq!(teller.reported(Severity::Damage), 2);
         }
         let lost = |first, blocks| Finding::LostEntries { first: Lbn(first), blocks };
-        assert_eq!(told, [lost(3, 3), lost(7, 1)]);
+        assert_eq!(reported, [lost(3, 3), lost(7, 1)]);
     }
 }

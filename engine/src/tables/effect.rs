@@ -17,7 +17,7 @@ use std::ops::Range;
 
 /// The change of a fingerprint entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name<'a> {
+pub(crate) enum EntryChange<'a> {
     /// No entry changes.
     None,
     /// The block of `to` is new, and gets this entry.
@@ -30,7 +30,7 @@ pub(crate) enum Name<'a> {
     Counted,
 }
 
-impl Name<'_> {
+impl EntryChange<'_> {
     /// Whether the block of `to` is new.
     pub fn is_birth(self) -> bool {
         self.has_entry() || self == Self::Counted
@@ -59,7 +59,7 @@ pub(crate) struct Effect<'a> {
     /// The block that loses a link: the one that the first LBN meant before, or, without an LBN, the one whose fingerprint entry is
     /// removed.
     pub old: Option<Pbn>,
-    pub name: Name<'a>,
+    pub name: EntryChange<'a>,
 }
 
 impl Effect<'_> {
@@ -74,11 +74,11 @@ impl Effect<'_> {
     /// When it does not, which is a bug in the code that made it.
     pub fn check(&self) {
         let makes_sense = match self.name {
-            Name::None => self.lbn.is_some() || (self.old.is_some() && self.to == MapEntry::Unmapped),
-            Name::Of(entry) => self.blocks == 1 && !entry.is_none() && self.to.pbn().is_some(),
-            Name::Short(shorts) => self.blocks == units::count(shorts.len()) && self.to.pbn().is_some(),
-            Name::Counted => self.to.pbn().is_some(),
-            Name::Removed => self.lbn.is_none() && self.to == MapEntry::Unmapped && self.old.is_some(),
+            EntryChange::None => self.lbn.is_some() || (self.old.is_some() && self.to == MapEntry::Unmapped),
+            EntryChange::Of(entry) => self.blocks == 1 && !entry.is_none() && self.to.pbn().is_some(),
+            EntryChange::Short(shorts) => self.blocks == units::count(shorts.len()) && self.to.pbn().is_some(),
+            EntryChange::Counted => self.to.pbn().is_some(),
+            EntryChange::Removed => self.lbn.is_none() && self.to == MapEntry::Unmapped && self.old.is_some(),
         };
         assert!(self.blocks > 0 && makes_sense, "{self:?} is no effect");
     }
@@ -87,9 +87,11 @@ impl Effect<'_> {
     pub fn apart(&self) -> (Self, Option<Self>) {
         let nowhere = Self { lbn: None, ..*self };
         match self.name {
-            Name::None | Name::Counted => (*self, None),
-            Name::Of(_) | Name::Short(_) => (Self { name: Name::Counted, ..*self }, Some(Self { old: None, ..nowhere })),
-            Name::Removed => (Self { name: Name::None, ..*self }, Some(nowhere)),
+            EntryChange::None | EntryChange::Counted => (*self, None),
+            EntryChange::Of(_) | EntryChange::Short(_) => {
+                (Self { name: EntryChange::Counted, ..*self }, Some(Self { old: None, ..nowhere }))
+            }
+            EntryChange::Removed => (Self { name: EntryChange::None, ..*self }, Some(nowhere)),
         }
     }
 
@@ -107,10 +109,10 @@ impl Effect<'_> {
     /// The fingerprint entry that block i gets, if it gets one.
     fn entry_of(&self, i: u64) -> Option<FingerprintEntry> {
         match self.name {
-            Name::Of(entry) => Some(entry),
-            Name::Short(shorts) => Some(FingerprintEntry::of_short(shorts[index(i)])),
-            Name::Removed => Some(FingerprintEntry::NONE),
-            Name::None | Name::Counted => None,
+            EntryChange::Of(entry) => Some(entry),
+            EntryChange::Short(shorts) => Some(FingerprintEntry::of_short(shorts[index(i)])),
+            EntryChange::Removed => Some(FingerprintEntry::NONE),
+            EntryChange::None | EntryChange::Counted => None,
         }
     }
 
@@ -140,7 +142,7 @@ impl Effect<'_> {
         let blocks = self.blocks;
         let pages = |region: Region, first: Option<Pbn>| pages_of(region, first.map(Pbn::get), blocks);
         let born = self.to.pbn().filter(|_| self.name.has_entry());
-        let removed = self.old.filter(|_| self.name == Name::Removed);
+        let removed = self.old.filter(|_| self.name == EntryChange::Removed);
         let (refs, fewer) = (pages(Region::Refs, self.to.pbn()), pages(Region::Refs, self.old));
         let elsewhere = refs.clone();
         refs.chain(fewer.filter(move |page| !elsewhere.clone().any(|other| other == *page)))
@@ -160,7 +162,7 @@ impl Effect<'_> {
                 self.each(to, epoch, id, content, |content, at, _| count(content, at, self.gains()));
             }
             Region::Fingerprints => {
-                let named = if self.name == Name::Removed { old } else { to };
+                let named = if self.name == EntryChange::Removed { old } else { to };
                 self.each(named, epoch, id, content, |content, at, i| {
                     self.entry_of(i).into_iter().for_each(|entry| content.set_fingerprint(at, entry));
                 });

@@ -2,7 +2,7 @@
 //!
 //! 1. An all-zero sector means "empty" only while its page's bit is clear. The bit is set after a flush has covered the page's first write.
 
-use super::pages::{Access, Page, Slot};
+use super::pages::{Access, Page, PageState};
 use super::{Committed, Tables};
 use crate::buffer::BufferMut;
 use crate::format::page::{self, PageContent, PageId, Region};
@@ -27,7 +27,7 @@ impl Tables {
     /// Calls a task when a page that is being read is in memory, or is found to be unreadable.
     pub fn wait(&mut self, io: &mut Io, id: PageId, task: Task) {
         match self.pages.slot_mut(id) {
-            Some(Slot::Loading { waiters, .. }) => {
+            Some(PageState::Loading { waiters, .. }) => {
                 if !waiters.contains(&task) {
                     waiters.push(task);
                 }
@@ -62,7 +62,7 @@ impl Tables {
             let (bits, at) = self.geometry.written_of(id);
             match self.ensure(io, bits) {
                 Access::Loading => {
-                    self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
+                    self.pages.put(id, PageState::Loading { waiters: Vec::new(), written, failures: 0 });
                     return self.wait(io, bits, Task::Load(id));
                 }
                 // The bit is unknown, so a zero sector does not mean "empty".
@@ -73,7 +73,7 @@ impl Tables {
         if !written && self.knows_unwritten(id) {
             return self.put_blank(id);
         }
-        self.pages.put(id, Slot::Loading { waiters: Vec::new(), written, failures: 0 });
+        self.pages.put(id, PageState::Loading { waiters: Vec::new(), written, failures: 0 });
         self.read_page(io, id);
     }
 
@@ -84,7 +84,7 @@ impl Tables {
     }
 
     fn put_blank(&mut self, id: PageId) {
-        self.pages.put(id, Slot::Ready(Box::new(blank_page())));
+        self.pages.put(id, PageState::Ready(Box::new(blank_page())));
     }
 
     fn read_page(&self, io: &mut Io, id: PageId) {
@@ -100,7 +100,7 @@ impl Tables {
             Access::Ready(bits) => bits.page().content.bit(at) || self.pages.bit_pending.contains(&id),
         };
         let exact = self.knows_unwritten(id);
-        let Some(Slot::Loading { written, waiters, .. }) = self.pages.slot_mut(id) else { return };
+        let Some(PageState::Loading { written, waiters, .. }) = self.pages.slot_mut(id) else { return };
         *written = bit;
         if !bit && exact {
             let waiters = std::mem::take(waiters);
@@ -115,7 +115,7 @@ impl Tables {
     /// epoch (L2).
     #[must_use]
     pub fn page_loaded(&mut self, io: &mut Io, id: PageId, buffer: &BufferMut, result: Result<(), IoFailure>) -> Option<Epoch> {
-        let Some(Slot::Loading { waiters, written, failures }) = self.pages.slot_mut(id) else {
+        let Some(PageState::Loading { waiters, written, failures }) = self.pages.slot_mut(id) else {
             debug_assert!(false, "only a page that is being read arrives");
             return None;
         };
@@ -129,7 +129,7 @@ impl Tables {
         let at = self.geometry.page_at(id).0;
         if result.is_err() {
             io.notice(Notice::Damage { what: "a metadata page cannot be read", at });
-            self.pages.put(id, Slot::Unreadable);
+            self.pages.put(id, PageState::Unreadable);
             return None;
         }
         let mut opened = page::open(&self.uuid, id, buffer.block(0), written);
@@ -154,7 +154,7 @@ impl Tables {
         // The page may have been written, evicted and read again without a flush in between. A commit that relies on it has to know.
         let stamp = io.durability.refs;
         let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, unsaved, stamp, bit };
-        self.pages.put(id, Slot::Ready(Box::new(page)));
+        self.pages.put(id, PageState::Ready(Box::new(page)));
         if is_late {
             // Once it is written again as a whole, its bit is set like that of any other page.
             self.pages.touch(id, io.now);

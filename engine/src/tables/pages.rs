@@ -35,7 +35,7 @@ pub(crate) struct Page {
 }
 
 /// The state of a page in the cache.
-pub(crate) enum Slot {
+pub(crate) enum PageState {
     /// The page is being read.
     Loading {
         waiters: Vec<Task>,
@@ -70,19 +70,19 @@ impl<'a> Resident<'a> {
     }
 }
 
-struct Place {
+struct CachedPage {
     id: PageId,
     used: bool,
-    slot: Slot,
+    slot: PageState,
 }
 
-impl Place {
+impl CachedPage {
     /// Whether the page may be evicted: it equals the one on the medium, or could not be read.
     fn is_idle(&self) -> bool {
         match &self.slot {
-            Slot::Ready(page) => page.dirty.is_none() && !page.writing,
-            Slot::Unreadable => true,
-            Slot::Loading { .. } => false,
+            PageState::Ready(page) => page.dirty.is_none() && !page.writing,
+            PageState::Unreadable => true,
+            PageState::Loading { .. } => false,
         }
     }
 }
@@ -90,7 +90,7 @@ impl Place {
 /// The page cache.
 pub(crate) struct Pages {
     places: Map<PageId, usize>,
-    slots: Vec<Option<Place>>,
+    slots: Vec<Option<CachedPage>>,
     vacant: Vec<usize>,
     hand: usize,
     accountant: Arc<Accountant>,
@@ -121,9 +121,9 @@ impl Pages {
     /// Whether the page in this place can be used now.
     pub fn at(&mut self, place: usize) -> Access<'_> {
         match &mut self.slots[place] {
-            Some(Place { used, slot: Slot::Ready(page), .. }) => Access::Ready(Resident { page, used }),
-            Some(Place { slot: Slot::Loading { .. }, .. }) | None => Access::Loading,
-            Some(Place { slot: Slot::Unreadable, .. }) => Access::Unreadable,
+            Some(CachedPage { used, slot: PageState::Ready(page), .. }) => Access::Ready(Resident { page, used }),
+            Some(CachedPage { slot: PageState::Loading { .. }, .. }) | None => Access::Loading,
+            Some(CachedPage { slot: PageState::Unreadable, .. }) => Access::Unreadable,
         }
     }
 
@@ -139,8 +139,8 @@ impl Pages {
     /// The content of the page, if it is in memory. This does not count as a use of the page.
     pub fn peek(&self, id: PageId) -> Option<&PageContent> {
         match &self.slots[self.find(id)?].as_ref()?.slot {
-            Slot::Ready(page) => Some(&page.content),
-            Slot::Loading { .. } | Slot::Unreadable => None,
+            PageState::Ready(page) => Some(&page.content),
+            PageState::Loading { .. } | PageState::Unreadable => None,
         }
     }
 
@@ -152,7 +152,7 @@ impl Pages {
         self.get(id).expect("the caller had access to this page in this step")
     }
 
-    pub fn slot_mut(&mut self, id: PageId) -> Option<&mut Slot> {
+    pub fn slot_mut(&mut self, id: PageId) -> Option<&mut PageState> {
         let place = self.find(id)?;
         self.slots[place].as_mut().map(|place| &mut place.slot)
     }
@@ -163,8 +163,8 @@ impl Pages {
     }
 
     /// Sets the state of a page, in the place that it has or in a new one.
-    pub fn put(&mut self, id: PageId, slot: Slot) {
-        let new = Some(Place { id, used: true, slot });
+    pub fn put(&mut self, id: PageId, slot: PageState) {
+        let new = Some(CachedPage { id, used: true, slot });
         if let Some(&place) = self.places.get(&id) {
             self.slots[place] = new;
             return;
@@ -187,7 +187,7 @@ impl Pages {
     /// When the page is not in memory.
     pub fn touch(&mut self, id: PageId, now: Time) -> &mut Page {
         let place = self.find(id).and_then(|place| self.slots[place].as_mut());
-        let Some(Place { used, slot: Slot::Ready(page), .. }) = place else { unreachable!("only a page in memory changes") };
+        let Some(CachedPage { used, slot: PageState::Ready(page), .. }) = place else { unreachable!("only a page in memory changes") };
         *used = true;
         if page.dirty.is_none() {
             page.dirty = Some(now);
@@ -216,7 +216,7 @@ impl Pages {
     /// Evicts all pages that equal those on the medium, and those that could not be read.
     pub fn evict_clean(&mut self) {
         for i in 0..self.slots.len() {
-            if self.slots[i].as_ref().is_some_and(Place::is_idle) {
+            if self.slots[i].as_ref().is_some_and(CachedPage::is_idle) {
                 self.evict(i);
             }
         }
@@ -241,7 +241,7 @@ impl Pages {
 
     /// Pages, other than those of *written*, that may differ from the medium.
     pub fn unwritten(&self) -> impl Iterator<Item = PageId> + '_ {
-        let is_so = |place: &&Place| matches!(&place.slot, Slot::Ready(page) if page.dirty.is_some() || page.writing);
+        let is_so = |place: &&CachedPage| matches!(&place.slot, PageState::Ready(page) if page.dirty.is_some() || page.writing);
         self.slots.iter().flatten().filter(is_so).map(|place| place.id).filter(|id| id.region != Region::Written)
     }
 

@@ -7,7 +7,7 @@ pub mod home;
 
 use home::Home;
 use onefold_trace::info::Counter;
-use onefold_trace::source::{How, Source};
+use onefold_trace::source::{ReadOptions, Source};
 use serde_json::Value;
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_onefold-lab");
 
 /// Returns the counts of `onefold trace info --json` for a trace.
 pub fn counted(home: &Home, trace: &str) -> Value {
-    let how = How::default();
+    let how = ReadOptions::default();
     let mut source = Source::open(Path::new(&home.path(trace)), &how).unwrap();
     let mut counter = Counter::new();
     let count = |source: &Source, record| {

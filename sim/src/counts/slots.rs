@@ -6,7 +6,7 @@
 
 use crate::counts::names::{SECTORS, words_of};
 use onefold_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
-use onefold_trace::replay::asks::Content;
+use onefold_trace::replay::planned::Content;
 use rustc_hash::FxHashMap;
 
 /// The bytes before each block of a frame; and those of a block of one repeated byte.

@@ -2,7 +2,7 @@
 
 use crate::account::{Account, BlockUsage, Epochs, LogEpochs};
 use crate::counts::device::Tally;
-use crate::replay::truth::Seen;
+use crate::replay::truth::WriteCounts;
 use onefold_engine::interface::Class;
 pub use onefold_trace::replay::latency::Latency;
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub struct ClientCounts {
 pub struct Accounts {
     pub at_ns: u64,
     pub client: ClientCounts,
-    pub seen: Seen,
+    pub seen: WriteCounts,
     pub bound: (u64, u64),
     pub device: Tally,
     pub machine: Account,

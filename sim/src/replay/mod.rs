@@ -14,4 +14,4 @@ pub mod run;
 pub mod scheme;
 pub mod timed;
 
-pub use onefold_trace::replay::{asks, rule, truth};
+pub use onefold_trace::replay::{planned, rule, truth};

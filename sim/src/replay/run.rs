@@ -9,10 +9,10 @@
 use crate::counts::names::{SECTORS, digest_of, name_of_words, write_words};
 use crate::counts::pool::Pool;
 use crate::counts::rig::Rig;
-use crate::replay::asks::{Ask, Asks, Next};
 use crate::replay::bound::Bound;
 use crate::replay::figures::{Accounts, ClientCounts, Figures, Space};
 use crate::replay::phases::{Latencies, Phases};
+use crate::replay::planned::{Next, PlannedRequest, PlannedRequests};
 use crate::replay::reads::compare_read;
 use crate::replay::report::Report;
 use crate::replay::rule::Rule;
@@ -121,9 +121,9 @@ pub fn replay_on<E: Display>(
         latencies: Latencies::new(),
     };
     let mut phases = Phases::new(run.accounts());
-    for (number, next) in (1u64..).zip(Asks::new(records.map(|record| record.map(assume_sizes)), request_bytes_max)) {
+    for (number, next) in (1u64..).zip(PlannedRequests::new(records.map(|record| record.map(assume_sizes)), request_bytes_max)) {
         match next.map_err(|e| e.to_string())? {
-            Next::Ask(ask) => run.send(ask).map_err(|e| format!("request {number}: {e}"))?,
+            Next::PlannedRequest(ask) => run.send(ask).map_err(|e| format!("request {number}: {e}"))?,
             Next::Mark(name) => run.end_phase(&mut phases, name)?,
         }
     }
@@ -210,7 +210,7 @@ impl ReplayRun {
     }
 
     /// Sends a request as soon as its time has come and the rule and memory allow it.
-    fn send(&mut self, ask: Ask) -> Result<(), String> {
+    fn send(&mut self, ask: PlannedRequest) -> Result<(), String> {
         let due_ns = self.sent_ns + ask.think_ns;
         loop {
             let allowed = self.rule.allows(&ask) && self.has_memory(&ask);
@@ -225,19 +225,19 @@ impl ReplayRun {
         let id = RequestId(self.requests);
         self.rule.sent(id, &ask, self.sent_ns);
         let payload = self.note(id, &ask);
-        let Ask { op, fua, offset, length, .. } = ask;
+        let PlannedRequest { op, fua, offset, length, .. } = ask;
         self.rig.feed(Event::Request(Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint: Hint::None }))?;
         self.take_replies()
     }
 
-    fn has_memory(&self, ask: &Ask) -> bool {
+    fn has_memory(&self, ask: &PlannedRequest) -> bool {
         let bytes = ask.contents.len() as u64 * BLOCK_BYTES;
         let held = self.accountant.used(Part::Requests);
         bytes == 0 || held == 0 || held + bytes <= self.accountant.limit(Part::Requests)
     }
 
     /// Enters a request into the client's accounts, and returns the payload of a write.
-    fn note(&mut self, id: RequestId, ask: &Ask) -> Option<Payload> {
+    fn note(&mut self, id: RequestId, ask: &PlannedRequest) -> Option<Payload> {
         let bytes = ask.offset..ask.offset + ask.length;
         // The rule already counts this request as sent.
         let unanswered = self.rule.unanswered() - 1;
@@ -289,7 +289,7 @@ impl ReplayRun {
         None
     }
 
-    fn payload(&self, ask: &Ask) -> Payload {
+    fn payload(&self, ask: &PlannedRequest) -> Payload {
         let blocks = ask.contents.len();
         let taken = self.accountant.try_take(Part::Requests, blocks as u64 * BLOCK_BYTES);
         assert!(taken, "there was room a moment ago");
@@ -305,7 +305,7 @@ impl ReplayRun {
         Payload { buffer: buffer.freeze(), digests }
     }
 
-    fn expected(&self, ask: &Ask) -> Vec<u64> {
+    fn expected(&self, ask: &PlannedRequest) -> Vec<u64> {
         let sectors = ask.offset / SECTOR_BYTES..(ask.offset + ask.length) / SECTOR_BYTES;
         let mut words = Vec::with_capacity((sectors.end - sectors.start) as usize);
         for lbn in ask.first_block()..(ask.offset + ask.length).div_ceil(BLOCK_BYTES) {
@@ -351,7 +351,7 @@ impl ReplayRun {
             let run = rest.iter().zip(first..first + LOOK_BLOCKS_MAX).take_while(|&(&lbn, expected)| lbn == expected).count();
             rest = &rest[run..];
             let (offset, length) = (first * BLOCK_BYTES, run as u64 * BLOCK_BYTES);
-            let look = Ask { op: Op::Read, fua: false, offset, length, contents: Vec::new(), recorded_ns: 0, think_ns: 0 };
+            let look = PlannedRequest { op: Op::Read, fua: false, offset, length, contents: Vec::new(), recorded_ns: 0, think_ns: 0 };
             self.send(look).map_err(|e| format!("at the end, {run} blocks from {first} on: {e}"))?;
         }
         while self.rule.unanswered() > 0 {

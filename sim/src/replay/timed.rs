@@ -7,7 +7,7 @@ use onefold_trace::beside;
 pub use onefold_trace::beside::name_of;
 use onefold_trace::header::Header;
 use onefold_trace::record::Record;
-use onefold_trace::source::{How, Source};
+use onefold_trace::source::{ReadOptions, Source};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::fmt;
@@ -57,7 +57,7 @@ pub fn replay_timed<E: fmt::Display>(
 /// Fails if it cannot be opened or does not give the size of its device, and like [`replay`].
 pub fn replay_file(trace: &Path, plan: &Plan) -> Result<Timed, String> {
     let name = name_of(trace);
-    let records = Source::open(trace, &How::default()).map_err(|e| e.to_string())?;
+    let records = Source::open(trace, &ReadOptions::default()).map_err(|e| e.to_string())?;
     let blocks = blocks_of(trace, &records.header())?;
     replay_timed(&name, records, blocks, plan)
 }

@@ -8,7 +8,7 @@ use onefold_sim::replay::report::Report;
 use onefold_sim::replay::run::{Plan, replay};
 use onefold_sim::replay::scheme::Scheme;
 use onefold_trace::info::{Counter, Info};
-use onefold_trace::source::{How, Source};
+use onefold_trace::source::{ReadOptions, Source};
 use onefold_trace::text::detect::FormName;
 use onefold_trace::transfer::{export, import};
 use std::fmt::Write as _;
@@ -29,19 +29,19 @@ fn digests(contents: &[u8]) -> String {
 }
 
 fn replayed(from: &Path, plan: &Plan) -> Report {
-    let source = Source::open(from, &How::default()).unwrap_or_else(|error| panic!("{error}"));
+    let source = Source::open(from, &ReadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     replay("sample", source, BLOCKS, plan).unwrap_or_else(|error| panic!("{}, {}: {error}", from.display(), plan.scheme.name()))
 }
 
 fn counted(from: &Path) -> Info {
-    let mut source = Source::open(from, &How::default()).unwrap_or_else(|error| panic!("{error}"));
+    let mut source = Source::open(from, &ReadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     let mut counter = Counter::new();
     let unit = |source: &Source| source.unit();
     let count = |source: &Source, record| {
         counter.count(&record, unit(source));
         Ok(())
     };
-    source.each(&How::default(), &mut |malformed| panic!("{malformed}"), count).unwrap_or_else(|error| panic!("{error}"));
+    source.each(&ReadOptions::default(), &mut |malformed| panic!("{malformed}"), count).unwrap_or_else(|error| panic!("{error}"));
     counter.info(&source.header())
 }
 
@@ -52,11 +52,12 @@ fn there_and_back(form: FormName, text: &str, plan: &Plan) -> (Report, Info) {
     let at = |name: &str| place.path().join(name);
     std::fs::write(at("in"), text).expect("it can be written");
     let mut report = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
-    let tally = import(&at("in"), &at("folder"), &How { form: Some(form), ..How::default() }, &mut report).expect("it is imported");
+    let tally =
+        import(&at("in"), &at("folder"), &ReadOptions { form: Some(form), ..ReadOptions::default() }, &mut report).expect("it is imported");
     assert_eq!(tally.records, text.lines().count() as u64);
     let of_folder = replayed(&at("folder"), plan);
     assert_eq!(of_folder, replayed(&at("in"), plan), "{form}: the folder and the text it was imported from");
-    export(&at("folder"), form, &at("out"), false, &How::default(), &mut report).expect("it is exported");
+    export(&at("folder"), form, &at("out"), false, &ReadOptions::default(), &mut report).expect("it is exported");
     assert!(std::fs::read_to_string(at("out")).expect("it is text") == text, "{form}: exported otherwise than imported");
     (of_folder, counted(&at("folder")))
 }

@@ -8,7 +8,7 @@ use onefold_engine::settings::Persistence;
 use onefold_engine::units::Bytes;
 use onefold_sim::replay::run::{Plan, replay_on};
 use onefold_sim::replay::scheme::{ReadyScheme, ready};
-use onefold_trace::record::{Block, Name, Op as Recorded, Record};
+use onefold_trace::record::{Block, ContentName, Op as Recorded, Record};
 use std::sync::{Arc, Mutex};
 
 /// Makes bursts of writes, some reads, discards and partial writes, with flushes and FUA writes between them.
@@ -30,9 +30,9 @@ fn bursts(seed: u64) -> Vec<Record> {
         };
         if record.op == Recorded::Write {
             let name = |rng: &mut Rng| match rng.u8(0..20) {
-                0 => Name::Zero,
-                1 => Name::Unknown,
-                _ => Name::Of([rng.u8(1..100); 20]),
+                0 => ContentName::Zero,
+                1 => ContentName::Unknown,
+                _ => ContentName::Of([rng.u8(1..100); 20]),
             };
             record.blocks = (0..record.blocks_touched()).map(|_| Block::named(name(&mut rng))).collect();
             record.fua = n % 50 == 0;
@@ -98,7 +98,7 @@ fn a_fua_write_and_the_flush_right_after_it_are_one() {
 #[test]
 fn think_times_are_kept() {
     let write = |time_ns, block: u64| Record {
-        blocks: vec![Block::named(Name::Unknown)],
+        blocks: vec![Block::named(ContentName::Unknown)],
         ..Record::new(time_ns, Recorded::Write, Bytes(block * 4096), Bytes(4096))
     };
     let flush = |time_ns| Record::new(time_ns, Recorded::Flush, Bytes(0), Bytes(0));

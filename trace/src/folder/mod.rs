@@ -71,7 +71,7 @@ fn opened(folder: &Path, number: u64) -> PathBuf {
 mod tests {
     use super::*;
     use crate::header::{Gap, Header};
-    use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record};
+    use crate::record::{Block, ContentName, NAME_BYTES_MAX, Op, Record};
     use onefold_engine::units::Bytes;
 
     fn records() -> Vec<Record> {
@@ -83,9 +83,9 @@ mod tests {
         write.flags = Some("WFS".into());
         write.device = Some("8 1".into());
         write.blocks = vec![
-            Block { name: Name::Zero, compressed: Some(64) },
-            Block { name: Name::Of([7; NAME_BYTES_MAX]), compressed: None },
-            Block { name: Name::Unknown, compressed: Some(4096) },
+            Block { name: ContentName::Zero, compressed: Some(64) },
+            Block { name: ContentName::Of([7; NAME_BYTES_MAX]), compressed: None },
+            Block { name: ContentName::Unknown, compressed: Some(4096) },
         ];
         let mut mark = Record::new(u64::MAX, Op::Mark, Bytes(0), Bytes(0));
         mark.note = Some("run".into());

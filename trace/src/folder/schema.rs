@@ -1,6 +1,6 @@
 //! The columns of a file, and the conversion of records to and from rows. docs/tracing.md describes the columns.
 
-use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record, kept};
+use crate::record::{Block, ContentName, NAME_BYTES_MAX, Op, Record, kept};
 use arrow_array::builder::{BinaryBuilder, BooleanBuilder, ListBuilder, StringBuilder, UInt16Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt32Type, UInt64Type};
@@ -76,9 +76,9 @@ pub fn encode(records: &[Record], width: usize) -> RecordBatch {
         fua.append_value(record.fua);
         for block in &record.blocks {
             match block.name {
-                Name::Zero => names.values().append_value([]),
-                Name::Of(bytes) => names.values().append_value(&bytes[..kept(width)]),
-                Name::Unknown => names.values().append_null(),
+                ContentName::Zero => names.values().append_value([]),
+                ContentName::Of(bytes) => names.values().append_value(&bytes[..kept(width)]),
+                ContentName::Unknown => names.values().append_null(),
             }
         }
         names.append(!record.blocks.is_empty());
@@ -182,12 +182,12 @@ impl<'a> Rows<'a> {
         let mut blocks = Vec::with_capacity(listed.len());
         for name in listed {
             blocks.push(Block::named(match name {
-                None => Name::Unknown,
-                Some([]) => Name::Zero,
+                None => ContentName::Unknown,
+                Some([]) => ContentName::Zero,
                 Some(kept) => {
                     let mut bytes = [0; NAME_BYTES_MAX];
                     bytes.get_mut(..kept.len()).ok_or_else(|| format!("a fingerprint has {} bytes", kept.len()))?.copy_from_slice(kept);
-                    Name::Of(bytes)
+                    ContentName::Of(bytes)
                 }
             }));
         }

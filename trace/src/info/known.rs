@@ -2,7 +2,7 @@
 //!
 //! Contents are numbered in order of appearance: a block costs a number, and a content costs its name and a count.
 
-use crate::record::{NAME_BYTES_MAX, Name};
+use crate::record::{ContentName, NAME_BYTES_MAX};
 use rustc_hash::FxBuildHasher;
 use std::collections::HashMap;
 
@@ -32,9 +32,9 @@ pub struct PriorKnowledge {
 
 impl Known {
     /// Applies a write of a block. Zeros and unknown content are never known before: they are counted separately.
-    pub fn write(&mut self, block: u64, name: &Name) -> PriorKnowledge {
+    pub fn write(&mut self, block: u64, name: &ContentName) -> PriorKnowledge {
         self.writes += 1;
-        let Name::Of(bytes) = name else {
+        let ContentName::Of(bytes) = name else {
             self.clear(block);
             return PriorKnowledge::default();
         };
@@ -89,8 +89,8 @@ impl Known {
 mod tests {
     use super::*;
 
-    const A: Name = Name::Of([1; NAME_BYTES_MAX]);
-    const B: Name = Name::Of([2; NAME_BYTES_MAX]);
+    const A: ContentName = ContentName::Of([1; NAME_BYTES_MAX]);
+    const B: ContentName = ContentName::Of([2; NAME_BYTES_MAX]);
 
     #[test]
     fn an_overwritten_content_is_known_ever_and_not_live() {
@@ -103,7 +103,7 @@ mod tests {
         known.clear_range(1, 1);
         known.clear_range(2, u64::MAX);
         assert_eq!(known.write(3, &A), PriorKnowledge { live: false, ever: true, back: 1 });
-        assert_eq!(known.write(4, &Name::Zero), PriorKnowledge::default());
+        assert_eq!(known.write(4, &ContentName::Zero), PriorKnowledge::default());
         assert_eq!(known.contents(), 2);
     }
 }

@@ -13,7 +13,7 @@ pub use shape::Shape;
 
 use crate::content::blocks;
 use crate::header::{Header, Unit};
-use crate::record::{Name, Op, Record};
+use crate::record::{ContentName, Op, Record};
 use known::Known;
 use median::Histogram;
 use serde::Serialize;
@@ -247,8 +247,8 @@ impl Counter {
                     if before.ever {
                         self.shaper.duplicate(before.back);
                     }
-                    counts.unknown += u64::from(name == Name::Unknown);
-                    if name == Name::Zero {
+                    counts.unknown += u64::from(name == ContentName::Unknown);
+                    if name == ContentName::Zero {
                         counts.zeros += 1;
                         counts.zeros_again += u64::from(std::mem::replace(&mut self.has_zeros, true));
                     }

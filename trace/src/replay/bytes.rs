@@ -7,8 +7,8 @@
 //!    all noise.
 //! 3. The first size that came with a word counts, whatever the trace says later, so that equal names keep equal bytes.
 
-use super::asks::Content;
 use super::names::{SECTORS, Words, mix};
+use super::planned::Content;
 use onefold_engine::format::codec::compress;
 use onefold_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 use rustc_hash::FxBuildHasher;

@@ -4,9 +4,9 @@
 //! 1. Replay keeps dependencies ([`rule`]) and the recorded think times.
 //! 2. Content is represented by names ([`names`]); where real bytes are needed, [`bytes`] makes them from the names.
 
-pub mod asks;
 pub mod bytes;
 pub mod latency;
 pub mod names;
+pub mod planned;
 pub mod rule;
 pub mod truth;

@@ -7,7 +7,7 @@
 //! 4. A change does not overlap any unanswered request, and a read does not overlap an unanswered change: unanswered requests have no
 //!    order.
 
-use crate::replay::asks::Ask;
+use crate::replay::planned::PlannedRequest;
 use onefold_engine::interface::{Op, RequestId};
 
 /// A request that was sent and is not answered.
@@ -59,7 +59,7 @@ impl Rule {
 
     /// Returns whether the next request may be sent now.
     #[must_use]
-    pub fn allows(&self, ask: &Ask) -> bool {
+    pub fn allows(&self, ask: &PlannedRequest) -> bool {
         if self.barrier {
             return false;
         }
@@ -70,13 +70,13 @@ impl Rule {
         }
     }
 
-    fn is_apart(&self, ask: &Ask) -> bool {
+    fn is_apart(&self, ask: &PlannedRequest) -> bool {
         let (first, end) = (ask.offset, ask.offset + ask.length);
         self.unanswered.iter().all(|s| s.end <= first || end <= s.first || !(s.changes() || ask.changes()))
     }
 
     /// Notes that a request was sent.
-    pub fn sent(&mut self, id: RequestId, ask: &Ask, at_ns: u64) {
+    pub fn sent(&mut self, id: RequestId, ask: &PlannedRequest, at_ns: u64) {
         let sent = Sent { id, op: ask.op, fua: ask.fua, at_ns, first: ask.offset, end: ask.offset + ask.length };
         self.changes += usize::from(sent.changes());
         self.barrier |= ask.op == Op::Flush || ask.fua;
@@ -103,8 +103,8 @@ impl Rule {
 mod tests {
     use super::*;
 
-    fn ask(op: Op, fua: bool, first: u64, blocks: u64) -> Ask {
-        Ask { op, fua, offset: first * 4096, length: blocks * 4096, contents: Vec::new(), recorded_ns: 0, think_ns: 0 }
+    fn ask(op: Op, fua: bool, first: u64, blocks: u64) -> PlannedRequest {
+        PlannedRequest { op, fua, offset: first * 4096, length: blocks * 4096, contents: Vec::new(), recorded_ns: 0, think_ns: 0 }
     }
 
     #[test]

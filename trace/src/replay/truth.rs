@@ -12,14 +12,14 @@ use std::collections::HashMap;
 
 /// Counts of the client's writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct WriteCounts {
     pub units: u64,
     pub live: u64,
     pub ever: u64,
     pub zero: u64,
 }
 
-impl Seen {
+impl WriteCounts {
     /// Returns the counts since an earlier moment.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
@@ -55,7 +55,7 @@ pub struct Truth {
     contents: HashMap<u64, u32, FxBuildHasher>,
     /// The words of contents that are combined from several.
     mixed: HashMap<u64, Words, FxBuildHasher>,
-    pub seen: Seen,
+    pub seen: WriteCounts,
 }
 
 impl Truth {
@@ -185,10 +185,10 @@ mod tests {
         assert_eq!(write(&mut t, 1, 7), WriteEffect { new: false, changed: false });
         write(&mut t, 0, 8);
         write(&mut t, 1, 0);
-        assert_eq!(t.seen, Seen { units: 5, live: 2, ever: 2, zero: 1 });
+        assert_eq!(t.seen, WriteCounts { units: 5, live: 2, ever: 2, zero: 1 });
         // No block holds 7 now: it is remembered, but not live.
         write(&mut t, 2, 7);
-        assert_eq!(t.seen, Seen { units: 6, live: 2, ever: 3, zero: 1 });
+        assert_eq!(t.seen, WriteCounts { units: 6, live: 2, ever: 3, zero: 1 });
         assert!(t.discard(&(0..8192), false) && !t.discard(&(0..8192), false));
         assert_eq!((t.live(), t.mapped()), ((1, 1), vec![2]));
     }

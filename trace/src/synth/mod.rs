@@ -20,7 +20,7 @@ pub use distribution::{Compressing, DISTRIBUTION_NAME, DISTRIBUTION_VERSION, Dis
 pub use plan::{Access, BLOCKS_MAX, Contents, Flushes, Length, Plan, Wrong};
 
 use crate::header::Header;
-use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record};
+use crate::record::{Block, ContentName, NAME_BYTES_MAX, Op, Record};
 use content::{Kind, Source};
 use md5::{Digest, Md5};
 use onefold_engine::fingerprint::Algorithm;
@@ -128,7 +128,7 @@ impl Synth {
         let (kind, missing) = *missing.first()?;
         let what = match kind {
             Kind::Again(Candidates::Gone) => {
-                "should hold a content that no block holds any more: contents go only where blocks are overwritten. Ask for a lower --duplication-ever, a \
+                "should hold a content that no block holds any more: contents go only where blocks are overwritten. PlannedRequest for a lower --duplication-ever, a \
                  smaller --working-set or more --overwrites"
             }
             Kind::Again(_) => "should hold a known content, but none is known. Ask for less --zero or a larger --working-set",
@@ -165,16 +165,16 @@ impl Synth {
 
     fn block(&mut self, block: u64) -> Block {
         match self.source.next(block) {
-            None => Block { name: Name::Zero, compressed: self.compressed.is_some().then_some(ZERO_COMPRESSED) },
+            None => Block { name: ContentName::Zero, compressed: self.compressed.is_some().then_some(ZERO_COMPRESSED) },
             Some(content) => Block { name: self.name(content), compressed: self.size(content) },
         }
     }
 
-    fn name(&self, content: Content) -> Name {
+    fn name(&self, content: Content) -> ContentName {
         let digest = Md5::new().chain_update(self.plan.seed.to_le_bytes()).chain_update(content.to_le_bytes()).finalize();
         let mut bytes = [0; NAME_BYTES_MAX];
         bytes[..WIDTH].copy_from_slice(&digest);
-        Name::Of(bytes)
+        ContentName::Of(bytes)
     }
 
     /// Returns the compressed size of a content, which is the same each time.

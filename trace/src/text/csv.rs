@@ -10,7 +10,7 @@
 use super::names::{Names, name, number, push_hex, shown};
 use super::{Form, Reason, Render};
 use crate::header::{Header, Unit};
-use crate::record::{Block, NAME_BYTES_MAX, Name, Op, Record, kept};
+use crate::record::{Block, ContentName, NAME_BYTES_MAX, Op, Record, kept};
 use onefold_engine::units::Bytes;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -100,8 +100,8 @@ impl CsvForm {
         let mut blocks = Vec::new();
         for text in names.into_iter().flat_map(|names| names.split(' ')) {
             let name = match text {
-                "?" => Name::Unknown,
-                "0" => Name::Zero,
+                "?" => ContentName::Unknown,
+                "0" => ContentName::Zero,
                 digits if digits.len() % 2 != 0 || digits.is_empty() || digits.len() > 2 * NAME_BYTES_MAX => {
                     return Err(format!("a fingerprint of {} digits", digits.len()));
                 }
@@ -215,9 +215,9 @@ impl Render for CsvLines {
         for (index, block) in record.blocks.iter().enumerate() {
             text.push(between(index));
             match &block.name {
-                Name::Zero => text.push('0'),
-                Name::Of(bytes) => push_hex(text, &bytes[..kept(self.header.width)]),
-                Name::Unknown => text.push('?'),
+                ContentName::Zero => text.push('0'),
+                ContentName::Of(bytes) => push_hex(text, &bytes[..kept(self.header.width)]),
+                ContentName::Unknown => text.push('?'),
             }
         }
         text.push_str(if record.blocks.is_empty() { ",," } else { "" });
@@ -252,9 +252,9 @@ mod tests {
         let mut bytes = [0; NAME_BYTES_MAX];
         bytes[..3].copy_from_slice(&[1, 2, 0xff]);
         record.blocks = vec![
-            Block { name: Name::Zero, compressed: None },
-            Block { name: Name::Of(bytes), compressed: Some(192) },
-            Block { name: Name::Unknown, compressed: None },
+            Block { name: ContentName::Zero, compressed: None },
+            Block { name: ContentName::Of(bytes), compressed: Some(192) },
+            Block { name: ContentName::Unknown, compressed: None },
         ];
         let records = vec![record, Record::new(8, Op::Flush, Bytes(0), Bytes(0))];
         let header = Header { width: 3, clock: "50 % off".to_owned(), ..Header::default() };
@@ -274,7 +274,7 @@ mod tests {
         let (read, header) = read("length,latency,op,time_ns,offset,fingerprints\n512,3.5,write,1,0,abcd\n");
         let mut bytes = [0; NAME_BYTES_MAX];
         bytes[..2].copy_from_slice(&[0xab, 0xcd]);
-        let wanted = Record { blocks: vec![Block::named(Name::Of(bytes))], ..Record::new(1, Op::Write, Bytes(0), Bytes(512)) };
+        let wanted = Record { blocks: vec![Block::named(ContentName::Of(bytes))], ..Record::new(1, Op::Write, Bytes(0), Bytes(512)) };
         assert_eq!((read.expect("well-formed"), header.width), (vec![wanted], 2));
     }
 

@@ -129,7 +129,7 @@ pub(super) fn direction(record: &Record, unit: Unit) -> Result<char, Reason> {
 mod tests {
     use super::super::{ReadError, Records};
     use super::*;
-    use crate::record::Name;
+    use crate::record::ContentName;
 
     const BLOCKS: &str = "89968195792462 20782 gzip 283193184 8 R 6 0 56f11b711d91a065a2b6458eca924523\n\
         89968195792470 4892 a b  c 904265560 9 W 6 0 620f0b67a91f7f74151bc5be745b7110531e779e531e779e531e779e531e779e\n";
@@ -146,7 +146,7 @@ mod tests {
         let records: Vec<Record> = records.into_iter().map(|record| record.expect("well-formed")).collect();
         assert_eq!((header.origin_ns, records[0].time_ns, records[1].time_ns), (89_968_195_792_462, 0, 8));
         assert_eq!((records[1].process.as_deref(), records[1].device.as_deref()), (Some("a b  c"), Some("6 0")));
-        assert_eq!((records[1].blocks.len(), records[1].blocks[0].name), (2, Name::Zero));
+        assert_eq!((records[1].blocks.len(), records[1].blocks[0].name), (2, ContentName::Zero));
         let (mut lines, mut text) = (FiuLines::new(&header), String::new());
         records.iter().for_each(|record| lines.push(&mut text, record).expect("the form can represent it"));
         assert_eq!(text, BLOCKS);
@@ -158,7 +158,7 @@ mod tests {
         let line = format!("5 1 nfsd 8 8 W 8 1 {digests}\n");
         let (records, header) = read(Unit::Sector, &line);
         let record = records.into_iter().next().expect("one").expect("well-formed");
-        assert!(record.blocks.len() == 8 && record.blocks.iter().all(|block| block.name == Name::Zero));
+        assert!(record.blocks.len() == 8 && record.blocks.iter().all(|block| block.name == ContentName::Zero));
         let mut text = String::new();
         FiuLines::new(&header).push(&mut text, &record).expect("the form can represent it");
         assert_eq!(text, line);

@@ -1,7 +1,7 @@
 //! Fields that several forms share: numbers, fingerprints in hexadecimal digits, and recurring names.
 
 use super::Reason;
-use crate::record::{NAME_BYTES_MAX, Name};
+use crate::record::{ContentName, NAME_BYTES_MAX};
 use std::collections::HashSet;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ pub(super) fn shown(text: &str) -> &str {
 
 /// Parses the name of a block from the hexadecimal digits of its fingerprint. `zero` is the fingerprint of all zeros, compared in as many
 /// bytes as there are digits for; with fewer bytes, no fingerprint means zeros.
-pub(super) fn name(digits: &[u8], zero: &[u8]) -> Result<Name, Reason> {
+pub(super) fn name(digits: &[u8], zero: &[u8]) -> Result<ContentName, Reason> {
     let mut bytes = [0; NAME_BYTES_MAX];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         *byte = (digit(pair[0])? << 4) | digit(pair[1])?;
     }
     let kept = digits.len() / 2;
-    Ok(if zero.get(..kept) == Some(&bytes[..kept]) { Name::Zero } else { Name::Of(bytes) })
+    Ok(if zero.get(..kept) == Some(&bytes[..kept]) { ContentName::Zero } else { ContentName::Of(bytes) })
 }
 
 /// Parses a digit, in lower case only: an export would not reproduce upper case.

@@ -6,14 +6,14 @@
 //! 1. Each line becomes one record. Where the recorder saw a FUA write as a write and a flush, so does the reader: the write is `fua`, and
 //!    the flush follows it. A replay makes one FUA write of both.
 //! 2. A flush that a write asked for in advance (its flags begin with F) is a line of its own, too, before the write.
-//! 3. A name is the first 8 bytes of an MD5; that of 4096 zeros is [`Name::Zero`].
+//! 3. A name is the first 8 bytes of an MD5; that of 4096 zeros is [`ContentName::Zero`].
 //! 4. A request that the recorder split where kind, flags or process change stays split: the parts have the same time.
 
 use super::names::{MD5_OF_ZERO_BLOCK, Names, name, number, push_hex, shown};
 use super::shape::{bytes_of, is_fua};
 use super::{Form, Reason, Records, Render};
 use crate::header::Header;
-use crate::record::{Block, Name, Op, Record};
+use crate::record::{Block, ContentName, Op, Record};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::units::BLOCK_BYTES;
 use std::collections::VecDeque;
@@ -180,9 +180,9 @@ fn push_line(text: &mut String, record: &Record) -> Result<(), Reason> {
     text.push('\t');
     for block in &record.blocks {
         match block.name {
-            Name::Zero => push_hex(text, &MD5_OF_ZERO_BLOCK[..WIDTH]),
-            Name::Of(bytes) => push_hex(text, &bytes[..WIDTH]),
-            Name::Unknown => return Err("it has a block whose content was not recorded".to_owned()),
+            ContentName::Zero => push_hex(text, &MD5_OF_ZERO_BLOCK[..WIDTH]),
+            ContentName::Of(bytes) => push_hex(text, &bytes[..WIDTH]),
+            ContentName::Unknown => return Err("it has a block whose content was not recorded".to_owned()),
         }
     }
     text.push_str(record.note.as_deref().unwrap_or_default());
@@ -215,8 +215,8 @@ mod tests {
         let records: Vec<Record> = records(TEXT).into_iter().map(|record| record.expect("well-formed")).collect();
         let (zeros, journal) = (&records[3], &records[4]);
         assert_eq!((zeros.offset, zeros.length, zeros.fua), (Bytes(272 * 4096), Bytes(8192), false));
-        assert_eq!(zeros.blocks[0].name, Name::Zero);
-        assert!(matches!(zeros.blocks[1].name, Name::Of([0xbf, 0x72, 0x10, 0xd5, 0x3f, 0x4e, 0xb2, 0xd0, 0, ..])));
+        assert_eq!(zeros.blocks[0].name, ContentName::Zero);
+        assert!(matches!(zeros.blocks[1].name, ContentName::Of([0xbf, 0x72, 0x10, 0xd5, 0x3f, 0x4e, 0xb2, 0xd0, 0, ..])));
         assert_eq!((journal.process.as_deref(), journal.pid, journal.stream.as_deref()), (Some("jbd2/loop0-8"), Some(11730), Some("J")));
         assert!(journal.fua && records[5].fua && records[5].stream.is_none());
         assert_eq!((records[6].op, records[6].note.as_deref()), (Op::Mark, Some("setup")));

@@ -3,7 +3,7 @@
 use super::Reason;
 use super::names::{MD5_BYTES, MD5_OF_ZERO_BLOCK, MD5_OF_ZERO_SECTOR, name, number, push_hex, shown};
 use crate::header::Unit;
-use crate::record::{Block, Name, Record};
+use crate::record::{Block, ContentName, Record};
 use onefold_engine::units::{Bytes, SECTOR_BYTES};
 
 /// The number of digits of an MD5.
@@ -68,9 +68,9 @@ pub(super) fn push_md5s(text: &mut String, blocks: &[Block], unit: Unit, between
             text.push_str(between);
         }
         match &block.name {
-            Name::Zero => push_hex(text, zero(unit)),
-            Name::Of(bytes) => push_hex(text, &bytes[..MD5_BYTES]),
-            Name::Unknown => return Err("it has a block whose content was not recorded".to_owned()),
+            ContentName::Zero => push_hex(text, zero(unit)),
+            ContentName::Of(bytes) => push_hex(text, &bytes[..MD5_BYTES]),
+            ContentName::Unknown => return Err("it has a block whose content was not recorded".to_owned()),
         }
     }
     Ok(())

@@ -27,7 +27,7 @@ pub struct Reader<'a> {
 
 /// The place of an entry.
 #[derive(Debug, Serialize)]
-struct Place {
+struct EntryPlace {
     region: &'static str,
     page: u64,
     /// The number of the entry in the page.
@@ -41,7 +41,7 @@ struct Place {
     has_log_records: bool,
 }
 
-impl Place {
+impl EntryPlace {
     fn text(&self) -> String {
         let state = match (self.is_damaged, self.is_written) {
             (true, _) => ", DAMAGED",
@@ -59,7 +59,7 @@ pub struct Logical {
     lbn: u64,
     entry: &'static str,
     slot: Option<u8>,
-    map: Place,
+    map: EntryPlace,
     leads_to: Option<Physical>,
 }
 
@@ -70,10 +70,10 @@ pub struct Physical {
     at: u64,
     /// The count of links; none where it is not known.
     refs: Option<u8>,
-    refs_place: Place,
+    refs_place: EntryPlace,
     kind: &'static str,
     fingerprint: Option<String>,
-    fingerprint_place: Place,
+    fingerprint_place: EntryPlace,
     /// `agrees`, `differs`, `cannot be read`, or `not comparable`.
     content: &'static str,
     links: Option<Links>,
@@ -255,13 +255,13 @@ impl<'a> Reader<'a> {
         Ok(links)
     }
 
-    fn look_up(&mut self, id: PageId, entry: usize) -> Outcome<(Opened, Place)> {
+    fn look_up(&mut self, id: PageId, entry: usize) -> Outcome<(Opened, EntryPlace)> {
         let is_written = self.is_written(id)?;
         let mut opened = self.page_on_medium(id)?;
         let has_log_records = self.log.put_right(id, &mut opened);
         let sector = entry / index(id.region.entries_per_sector());
         assert!(sector < SECTORS, "an entry of its page");
-        let place = Place {
+        let place = EntryPlace {
             region: id.region.name(),
             page: id.index,
             entry,

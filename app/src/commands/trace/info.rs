@@ -31,7 +31,7 @@ pub struct Arguments {
 }
 
 #[derive(Debug, Serialize)]
-struct Told {
+struct TraceReport {
     trace: PathBuf,
     malformed_lines: u64,
     #[serde(flatten)]
@@ -73,7 +73,7 @@ fn shape(table: Table, shape: &Shape) -> Table {
         .row_if("duplicates written before", shape.duplicates_back_median.map(|back| format!("{back} block writes ago (median)")))
 }
 
-impl Report for Told {
+impl Report for TraceReport {
     const NAME: &'static str = "trace-info";
 
     fn table(&self) -> Table {
@@ -146,7 +146,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Ok(())
     };
     let tally = source.each(&how, &mut malformed_shown(), count).map_err(wrong)?;
-    let report = Told { trace: arguments.trace.clone(), malformed_lines: tally.malformed, info: counter.info(&source.header()) };
+    let report = TraceReport { trace: arguments.trace.clone(), malformed_lines: tally.malformed, info: counter.info(&source.header()) };
     print(&report, Style::of(arguments.json));
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `trace mark`: notes that a phase begins.
 
-use crate::attachment::control::{self, Ask};
+use crate::attachment::control::{self, ServerRequest};
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::attached;
 use crate::attachment::record::Places;
@@ -22,5 +22,5 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Outcome {
     let record = attached(&arguments.volume)?;
     let control = Places::of(&run_directory()?, &record.id).control;
-    control::ask(&control, &Ask::Mark { phase: arguments.phase.clone() }).map(drop)
+    control::ask(&control, &ServerRequest::Mark { phase: arguments.phase.clone() }).map(drop)
 }

@@ -1,6 +1,6 @@
 //! `trace record`: records the requests of an attached volume's clients, as a trace.
 
-use crate::attachment::control::{Ask, Conversation};
+use crate::attachment::control::{Conversation, ServerRequest};
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::attached;
 use crate::attachment::record::{Places, Record};
@@ -111,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let rotation = Rotation { records: file_records, age: Some(Duration::from_secs(file_seconds)) };
     let order = Order { folder: folder.clone(), naming, rotation };
     let control = Places::of(&run_directory()?, &record.id).control;
-    let mut conversation = Conversation::begin(&control, &Ask::Record(order))?;
+    let mut conversation = Conversation::begin(&control, &ServerRequest::Record(order))?;
     let strange = |e| Failed::system("unexpected reply from the server", e);
     let about: About = serde_json::from_value(conversation.hear()?).map_err(strange)?;
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));

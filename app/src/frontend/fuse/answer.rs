@@ -25,7 +25,7 @@ const ASK_AFTER: Duration = Duration::from_millis(100);
 
 /// The channel by which a request came, and its number there.
 #[derive(Clone, Debug)]
-struct Place {
+struct ReplyAddress {
     channel: Arc<Channel>,
     unique: u64,
 }
@@ -33,7 +33,7 @@ struct Place {
 #[derive(Debug, Default)]
 struct State {
     /// The places of each request in hand, in the order in which they were seen.
-    open: HashMap<u64, Vec<Place>>,
+    open: HashMap<u64, Vec<ReplyAddress>>,
     /// The newest requests that the kernel had sent again, and whose answer it took since.
     answered: BTreeSet<u64>,
     /// The channel of a request that was sent back after its copy had been dropped.
@@ -58,7 +58,7 @@ impl InHand {
             return None;
         }
         let places = state.open.entry(number).or_default();
-        places.push(Place { channel, unique });
+        places.push(ReplyAddress { channel, unique });
         (places.len() == 1).then(|| Answer { in_hand: Arc::clone(self), number, is_owed: true })
     }
 

@@ -1,11 +1,11 @@
 //! The processes of a session, all of them this program.
 
 use super::door::Details;
-use super::hands::{self, Hands};
+use super::helper::{self, LentRoot};
 use super::supervisor::{Crew, Event};
 use crate::attachment::record::Places;
 use crate::frontend::servers::Servers;
-use crate::runtime::said::Said;
+use crate::runtime::messages::Message;
 use crate::supervision::lent::Handover;
 use crate::supervision::start::Start;
 use std::path::Path;
@@ -17,18 +17,18 @@ impl Crew for Servers<'_> {
         command
     }
 
-    fn hands(&mut self, lent: &Hands<'_>) -> Start {
-        let mut command = hands::attaches(&self.plan);
+    fn attaches(&mut self, lent: &LentRoot<'_>) -> Start {
+        let mut command = helper::attaches(&self.plan);
         lent.lend_to(&mut command);
         command
     }
 
     fn finder(&mut self) -> Start {
-        hands::finds(&self.plan)
+        helper::finds(&self.plan)
     }
 
     fn detach(&mut self, device: &Path) -> Start {
-        hands::detaches(device)
+        helper::detaches(device)
     }
 
     fn word(&mut self, server: u32) -> Option<i32> {
@@ -52,7 +52,7 @@ impl Crew for Servers<'_> {
                 }
                 let text = "this kernel cannot send requests again (Linux 6.9 can): if the server is killed, the device fails";
                 tracing::warn!("{text}");
-                self.plan.said.push(Said::now(text));
+                self.plan.messages.push(Message::now(text));
             }
             other => tracing::info!("{other:?}"),
         }

@@ -3,7 +3,7 @@
 use super::process::{ignore_stop_signals, prepare_process};
 use super::session::can_resend;
 use super::supervisor::{self, adopt};
-use super::{Config, Fuse, NAME, THREADS, hands, loopdev};
+use super::{Config, Fuse, NAME, THREADS, helper, loopdev};
 use crate::attachment::deadline::Deadline;
 use crate::attachment::plan::{FrontendPlan, Plan, misused};
 use crate::attachment::record::{Places, Record};
@@ -13,7 +13,7 @@ use crate::frontend::servers::Servers;
 use crate::runtime::Served;
 use crate::supervision::lent::Adoption;
 use crate::supervision::limit::DeathLimit;
-use crate::supervision::watch::Ended;
+use crate::supervision::watch::SupervisionError;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -53,7 +53,7 @@ impl Frontend for FuseLoop {
         Ok(FrontendPlan::new(NAME, true, &Details { resend: false }))
     }
 
-    fn supervise(&self, mut servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), Ended> {
+    fn supervise(&self, mut servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), SupervisionError> {
         prepare();
         let plan = supervisor::Plan {
             source: servers.plan.path.display().to_string(),
@@ -93,8 +93,8 @@ impl Frontend for FuseLoop {
         devices.iter().map(|device| format!(". Its dead device {} {}", device.display(), fate(device))).collect()
     }
 
-    fn hands(&self, words: &[String]) -> Outcome<Exit> {
-        hands::run(words)
+    fn help(&self, words: &[String]) -> Outcome<Exit> {
+        helper::run(words)
     }
 }
 
@@ -121,7 +121,7 @@ impl Clients for SessionClients {
     }
 
     fn serve(self: Box<Self>, served: &Arc<dyn Served>, ready: Ready<'_>, _stopped: &Receiver<()>) -> Outcome {
-        let config = Config { channels: self.channels, tag: self.tag, detach: hands::detaches };
+        let config = Config { channels: self.channels, tag: self.tag, detach: helper::detaches };
         let mut server = Fuse::start(config, served.clone().target())?;
         // When there is a device, the supervisor reports its place.
         ready("")?;
@@ -139,7 +139,7 @@ fn take_device_away(record: &Record, places: &Places, deadline: Deadline) -> Out
         let message = format!("{device} does not belong to {}, but the record {place} names it", record.path.display());
         return Err(Failed::new(Exit::System, message).next("`losetup --list` shows what it is. If the record is wrong, remove it."));
     }
-    let mut command = hands::detaches(record.location.as_ref());
+    let mut command = helper::detaches(record.location.as_ref());
     command.stderr(Stdio::piped()).group_of_its_own();
     let cannot = |e| Failed::system("cannot start the command that takes the device away", e);
     let mut helper = command.spawn().map_err(cannot)?;

@@ -5,7 +5,7 @@
 //! 3. Requests to the target are in range and multiples of 512 bytes.
 
 use super::wire::replies::{self, Attr};
-use super::wire::{self, Ask, Request, falloc, fopen, setattr};
+use super::wire::{self, Operation, Request, falloc, fopen, setattr};
 use crate::target::TargetInfo;
 use onefold_engine::interface::Op;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
@@ -63,37 +63,37 @@ pub fn decide(request: &Request<'_>, info: &TargetInfo, disk_name: &str) -> Todo
     let node = request.header.node;
     let is_disk = node == DISK;
     match request.ask {
-        Ask::Forget => Todo::Nothing,
+        Operation::Forget => Todo::Nothing,
         // ENOSYS keeps the kernel from sending more of them: every request is answered in time anyway.
-        Ask::Interrupt | Ask::Other => Todo::Refuse(Errno::NOSYS),
-        Ask::Init { .. } => Todo::Refuse(Errno::PROTO),
-        Ask::Destroy | Ask::Release | Ask::SyncDir => Todo::Answer(Vec::new()),
-        Ask::Change => Todo::Refuse(Errno::PERM),
-        Ask::Lookup { .. } if is_disk => Todo::Refuse(Errno::NOTDIR),
-        Ask::Lookup { name } if name == Some(disk_name.as_bytes()) => Todo::Answer(replies::entry_out(disk(info)).to_vec()),
-        Ask::Lookup { .. } => Todo::Refuse(Errno::NOENT),
-        Ask::GetAttr => attributes(node, info),
+        Operation::Interrupt | Operation::Other => Todo::Refuse(Errno::NOSYS),
+        Operation::Init { .. } => Todo::Refuse(Errno::PROTO),
+        Operation::Destroy | Operation::Release | Operation::SyncDir => Todo::Answer(Vec::new()),
+        Operation::Change => Todo::Refuse(Errno::PERM),
+        Operation::Lookup { .. } if is_disk => Todo::Refuse(Errno::NOTDIR),
+        Operation::Lookup { name } if name == Some(disk_name.as_bytes()) => Todo::Answer(replies::entry_out(disk(info)).to_vec()),
+        Operation::Lookup { .. } => Todo::Refuse(Errno::NOENT),
+        Operation::GetAttr => attributes(node, info),
         // The size is the volume's: a `dd` of an image needs conv=notrunc, as the refusal says.
-        Ask::SetAttr { valid, size } => {
+        Operation::SetAttr { valid, size } => {
             let changed = valid & !(setattr::FH | setattr::LOCKOWNER | setattr::SIZE) != 0;
             let resized = valid & setattr::SIZE != 0 && (!is_disk || size != info.bytes);
             if changed || resized { Todo::Refuse(Errno::PERM) } else { attributes(node, info) }
         }
-        Ask::Open { flags } if is_disk => open(flags, info),
-        Ask::Open { .. } => Todo::Refuse(Errno::ISDIR),
-        Ask::OpenDir if is_disk => Todo::Refuse(Errno::NOTDIR),
-        Ask::OpenDir => Todo::Answer(replies::open_out(DIRECTORY_HANDLE, fopen::CACHE_DIR).to_vec()),
-        Ask::Read { .. } | Ask::Write { .. } | Ask::Fallocate { .. } if !is_disk => Todo::Refuse(Errno::ISDIR),
-        Ask::Read { offset, bytes } => {
+        Operation::Open { flags } if is_disk => open(flags, info),
+        Operation::Open { .. } => Todo::Refuse(Errno::ISDIR),
+        Operation::OpenDir if is_disk => Todo::Refuse(Errno::NOTDIR),
+        Operation::OpenDir => Todo::Answer(replies::open_out(DIRECTORY_HANDLE, fopen::CACHE_DIR).to_vec()),
+        Operation::Read { .. } | Operation::Write { .. } | Operation::Fallocate { .. } if !is_disk => Todo::Refuse(Errno::ISDIR),
+        Operation::Read { offset, bytes } => {
             let bytes = u64::from(bytes).min(info.bytes.saturating_sub(offset));
             if bytes == 0 { Todo::Answer(Vec::new()) } else { Todo::Read { offset, bytes } }
         }
-        Ask::Write { offset, bytes, fua } => write(offset, u64::from(bytes), fua, info),
-        Ask::Statfs => Todo::Answer(replies::statfs_out(info.bytes / BLOCK_BYTES, 4096).to_vec()),
-        Ask::Sync => Todo::Flush,
-        Ask::ReadDir { .. } if is_disk => Todo::Refuse(Errno::NOTDIR),
-        Ask::ReadDir { offset, bytes, plus } => Todo::Answer(read_directory(offset, bytes, plus, info, disk_name)),
-        Ask::Fallocate { offset, bytes, mode } => clear(offset, bytes, mode, info),
+        Operation::Write { offset, bytes, fua } => write(offset, u64::from(bytes), fua, info),
+        Operation::Statfs => Todo::Answer(replies::statfs_out(info.bytes / BLOCK_BYTES, 4096).to_vec()),
+        Operation::Sync => Todo::Flush,
+        Operation::ReadDir { .. } if is_disk => Todo::Refuse(Errno::NOTDIR),
+        Operation::ReadDir { offset, bytes, plus } => Todo::Answer(read_directory(offset, bytes, plus, info, disk_name)),
+        Operation::Fallocate { offset, bytes, mode } => clear(offset, bytes, mode, info),
     }
 }
 

@@ -6,18 +6,18 @@ use zerocopy::FromZeros;
 
 const INFO: TargetInfo = TargetInfo { bytes: 1 << 20, request_bytes_max: 1 << 20, sector_bytes: 512, read_only: false };
 
-fn on(node: u64, ask: Ask<'_>, info: &TargetInfo) -> Todo {
+fn on(node: u64, ask: Operation<'_>, info: &TargetInfo) -> Todo {
     let mut header = InHeader::new_zeroed();
     header.node = node;
     decide(&Request { header, ask }, info, &disk_name("a/tag"))
 }
 
-fn disk_asked(ask: Ask<'_>) -> Todo {
+fn disk_asked(ask: Operation<'_>) -> Todo {
     on(DISK, ask, &INFO)
 }
 
 fn fallocate(offset: u64, bytes: u64, mode: u32) -> Todo {
-    disk_asked(Ask::Fallocate { offset, bytes, mode })
+    disk_asked(Operation::Fallocate { offset, bytes, mode })
 }
 
 fn clearing(pieces: &[(Op, u64, u64)]) -> Todo {
@@ -26,49 +26,51 @@ fn clearing(pieces: &[(Op, u64, u64)]) -> Todo {
 
 #[test]
 fn there_is_one_file_and_it_is_called_as_the_session_is() {
-    let lookup = |node, name: &'static [u8]| on(node, Ask::Lookup { name: Some(name) }, &INFO);
+    let lookup = |node, name: &'static [u8]| on(node, Operation::Lookup { name: Some(name) }, &INFO);
     let Todo::Answer(entry) = lookup(wire::ROOT, b"a-tag") else { panic!("no disk") };
     assert_eq!(entry[..8], DISK.to_ne_bytes());
     assert_eq!(lookup(wire::ROOT, b"a-tags"), Todo::Refuse(Errno::NOENT));
-    assert_eq!(on(wire::ROOT, Ask::Lookup { name: None }, &INFO), Todo::Refuse(Errno::NOENT));
+    assert_eq!(on(wire::ROOT, Operation::Lookup { name: None }, &INFO), Todo::Refuse(Errno::NOENT));
     assert_eq!(lookup(DISK, b"a-tag"), Todo::Refuse(Errno::NOTDIR));
-    let Todo::Answer(listing) = on(wire::ROOT, Ask::ReadDir { offset: 0, bytes: 4096, plus: false }, &INFO) else { panic!("no listing") };
+    let Todo::Answer(listing) = on(wire::ROOT, Operation::ReadDir { offset: 0, bytes: 4096, plus: false }, &INFO) else {
+        panic!("no listing")
+    };
     assert!(listing.windows(5).any(|w| w == b"a-tag"));
-    assert_eq!(on(wire::ROOT, Ask::ReadDir { offset: 3, bytes: 4096, plus: false }, &INFO), Todo::Answer(Vec::new()));
-    assert_eq!(on(wire::ROOT, Ask::ReadDir { offset: u64::MAX, bytes: 4096, plus: true }, &INFO), Todo::Answer(Vec::new()));
+    assert_eq!(on(wire::ROOT, Operation::ReadDir { offset: 3, bytes: 4096, plus: false }, &INFO), Todo::Answer(Vec::new()));
+    assert_eq!(on(wire::ROOT, Operation::ReadDir { offset: u64::MAX, bytes: 4096, plus: true }, &INFO), Todo::Answer(Vec::new()));
 }
 
 #[test]
 fn nothing_can_be_made_or_changed() {
-    assert_eq!(on(wire::ROOT, Ask::Change, &INFO), Todo::Refuse(Errno::PERM));
-    let mode_change = Ask::SetAttr { valid: 1, size: 0 };
+    assert_eq!(on(wire::ROOT, Operation::Change, &INFO), Todo::Refuse(Errno::PERM));
+    let mode_change = Operation::SetAttr { valid: 1, size: 0 };
     assert_eq!(disk_asked(mode_change), Todo::Refuse(Errno::PERM));
-    assert_eq!(disk_asked(Ask::SetAttr { valid: setattr::SIZE, size: 0 }), Todo::Refuse(Errno::PERM));
-    assert!(matches!(disk_asked(Ask::SetAttr { valid: setattr::SIZE | setattr::FH, size: INFO.bytes }), Todo::Answer(_)));
+    assert_eq!(disk_asked(Operation::SetAttr { valid: setattr::SIZE, size: 0 }), Todo::Refuse(Errno::PERM));
+    assert!(matches!(disk_asked(Operation::SetAttr { valid: setattr::SIZE | setattr::FH, size: INFO.bytes }), Todo::Answer(_)));
 }
 
 #[test]
 fn reads_end_at_the_end() {
-    assert_eq!(disk_asked(Ask::Read { offset: 0, bytes: 100 }), Todo::Read { offset: 0, bytes: 100 });
-    assert_eq!(disk_asked(Ask::Read { offset: INFO.bytes - 10, bytes: 100 }), Todo::Read { offset: INFO.bytes - 10, bytes: 10 });
+    assert_eq!(disk_asked(Operation::Read { offset: 0, bytes: 100 }), Todo::Read { offset: 0, bytes: 100 });
+    assert_eq!(disk_asked(Operation::Read { offset: INFO.bytes - 10, bytes: 100 }), Todo::Read { offset: INFO.bytes - 10, bytes: 10 });
     for offset in [INFO.bytes, u64::MAX] {
-        assert_eq!(disk_asked(Ask::Read { offset, bytes: 100 }), Todo::Answer(Vec::new()));
+        assert_eq!(disk_asked(Operation::Read { offset, bytes: 100 }), Todo::Answer(Vec::new()));
     }
-    assert_eq!(on(wire::ROOT, Ask::Read { offset: 0, bytes: 1 }, &INFO), Todo::Refuse(Errno::ISDIR));
+    assert_eq!(on(wire::ROOT, Operation::Read { offset: 0, bytes: 1 }, &INFO), Todo::Refuse(Errno::ISDIR));
 }
 
 #[test]
 fn writes_stay_inside_and_on_sectors() {
-    assert_eq!(disk_asked(Ask::Write { offset: 512, bytes: 1024, fua: true }), Todo::Write { offset: 512, bytes: 1024, fua: true });
+    assert_eq!(disk_asked(Operation::Write { offset: 512, bytes: 1024, fua: true }), Todo::Write { offset: 512, bytes: 1024, fua: true });
     assert_eq!(
-        disk_asked(Ask::Write { offset: INFO.bytes - 512, bytes: 512, fua: false }),
+        disk_asked(Operation::Write { offset: INFO.bytes - 512, bytes: 512, fua: false }),
         Todo::Write { offset: INFO.bytes - 512, bytes: 512, fua: false }
     );
     for (offset, bytes) in [(INFO.bytes, 512), (INFO.bytes - 512, 1024), (u64::MAX - 511, 512), (u64::MAX, u32::MAX)] {
-        assert_eq!(disk_asked(Ask::Write { offset, bytes, fua: false }), Todo::Refuse(Errno::NOSPC), "{offset}+{bytes}");
+        assert_eq!(disk_asked(Operation::Write { offset, bytes, fua: false }), Todo::Refuse(Errno::NOSPC), "{offset}+{bytes}");
     }
     for (offset, bytes) in [(1, 512), (0, 100)] {
-        assert_eq!(disk_asked(Ask::Write { offset, bytes, fua: false }), Todo::Refuse(Errno::INVAL));
+        assert_eq!(disk_asked(Operation::Write { offset, bytes, fua: false }), Todo::Refuse(Errno::INVAL));
     }
 }
 
@@ -98,16 +100,16 @@ fn a_zeroed_range_stays_inside() {
 #[test]
 fn a_read_only_target_is_not_written() {
     let info = TargetInfo { read_only: true, ..INFO };
-    assert_eq!(on(DISK, Ask::Open { flags: 2 }, &info), Todo::Refuse(Errno::ROFS));
-    assert!(matches!(on(DISK, Ask::Open { flags: 0 }, &info), Todo::Answer(_)));
-    assert_eq!(on(DISK, Ask::Write { offset: 0, bytes: 512, fua: false }, &info), Todo::Refuse(Errno::ROFS));
-    assert_eq!(on(DISK, Ask::Fallocate { offset: 0, bytes: 4096, mode: 3 }, &info), Todo::Refuse(Errno::ROFS));
+    assert_eq!(on(DISK, Operation::Open { flags: 2 }, &info), Todo::Refuse(Errno::ROFS));
+    assert!(matches!(on(DISK, Operation::Open { flags: 0 }, &info), Todo::Answer(_)));
+    assert_eq!(on(DISK, Operation::Write { offset: 0, bytes: 512, fua: false }, &info), Todo::Refuse(Errno::ROFS));
+    assert_eq!(on(DISK, Operation::Fallocate { offset: 0, bytes: 4096, mode: 3 }, &info), Todo::Refuse(Errno::ROFS));
 }
 
 #[test]
 fn a_flush_is_passed_on_and_forgetting_is_not_answered() {
-    assert_eq!(disk_asked(Ask::Sync), Todo::Flush);
-    assert_eq!(disk_asked(Ask::Forget), Todo::Nothing);
-    assert_eq!(disk_asked(Ask::Interrupt), Todo::Refuse(Errno::NOSYS));
-    assert_eq!(disk_asked(Ask::Other), Todo::Refuse(Errno::NOSYS));
+    assert_eq!(disk_asked(Operation::Sync), Todo::Flush);
+    assert_eq!(disk_asked(Operation::Forget), Todo::Nothing);
+    assert_eq!(disk_asked(Operation::Interrupt), Todo::Refuse(Errno::NOSYS));
+    assert_eq!(disk_asked(Operation::Other), Todo::Refuse(Errno::NOSYS));
 }

@@ -5,7 +5,7 @@
 //! - the *supervisor* ([`supervisor`]) holds the session: it mounts, does the handshake, starts the server and starts another when it dies.
 //!   When it dies itself, the server starts another supervisor;
 //! - the *server* ([`Fuse`]) inherits the session's descriptors and answers requests ([`receive`] → [`files`] → the target → [`answer`]);
-//! - the *hands* ([`attach_loop`], [`loopdev::detach`]) use the file system from outside. Neither supervisor nor server may, or nobody
+//! - the helpers ([`attach_loop`], [`loopdev::detach`]) use the file system from outside. Neither supervisor nor server may, or nobody
 //!   would be left to answer.
 //!
 //! The file system is in no directory: only the loop device keeps it, and when that goes (`onefold detach`, `losetup -d`), all goes.
@@ -20,7 +20,7 @@ pub mod channel;
 mod crew;
 mod door;
 pub mod files;
-pub mod hands;
+pub mod helper;
 pub mod loopdev;
 pub mod process;
 pub mod receive;
@@ -152,7 +152,7 @@ impl Fuse {
 
 /// Puts a loop device with sectors of `sector_bytes` on the file below a session's `root` and returns the device's path. Removes devices
 /// that a dead session with this `tag` has left, since the present server has the volume for itself. Call it in a separate process, neither
-/// the supervisor nor a server: see [`hands`].
+/// the supervisor nor a server: see [`helper`].
 ///
 /// # Errors
 /// See [`loopdev::attach`].

@@ -9,7 +9,7 @@
 //!    directory would be copied into every mount namespace that is made meanwhile (a container's), and not end before those do.
 
 use super::wire::replies::{self, Agreement};
-use super::wire::{self, Ask, init};
+use super::wire::{self, Operation, init};
 use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
@@ -78,14 +78,14 @@ impl Session {
         &self.channels
     }
 
-    /// Returns the root directory, until [`Self::let_go`].
+    /// Returns the root directory, until [`Self::release`].
     #[must_use]
     pub fn root(&self) -> Option<&OwnedFd> {
         self.mount.as_ref()
     }
 
     /// Releases the mount: from now on it lasts only as long as files below it are open.
-    pub fn let_go(&mut self) {
+    pub fn release(&mut self) {
         self.mount = None;
     }
 
@@ -142,7 +142,7 @@ fn handshake(channel: BorrowedFd<'_>) -> Result<bool, Error> {
         let head = &buffer[..received.min(wire::HEAD_BYTES)];
         let request = wire::parse(head, received).map_err(|e| Error::Setting(format!("FUSE handshake: {e}")))?;
         let unique = request.header.unique;
-        let Ask::Init { major, minor, max_readahead, flags } = request.ask else {
+        let Operation::Init { major, minor, max_readahead, flags } = request.ask else {
             answer(channel, unique, Errno::IO.raw_os_error(), &[])?;
             continue;
         };

@@ -1,12 +1,12 @@
 //! The process that keeps a session alive while servers are replaced.
 //!
 //! 1. It does as little as it can: mount, start a server, wait. It never uses the file system that it keeps, takes no request, and holds no
-//!    lock, so that nothing a server or client does can stop or kill it. A child, the *hands*, does the work that has to use it.
+//!    lock, so that nothing a server or client does can stop or kill it. A child, the helper, does the work that has to use it.
 //! 2. Servers are started and replaced as for any attachment ([`crate::supervision::watch`]).
 //! 3. Once the loop device is there, it alone keeps the file system: when it goes, so do file system, server and supervisor.
 //! 4. When it dies itself, its server starts the next one, which *adopts* session and server and goes on ([`crate::supervision`]).
 
-use super::hands::Hands;
+use super::helper::LentRoot;
 use super::loopdev::clear_dead;
 pub use super::process::{ignore_stop_signals, prepare_process};
 use super::session::Session;
@@ -16,7 +16,7 @@ pub use crate::supervision::limit::DeathLimit;
 use crate::supervision::running::{Ending, Running};
 use crate::supervision::signals::Signals;
 use crate::supervision::start::Start;
-pub use crate::supervision::watch::Ended;
+pub use crate::supervision::watch::SupervisionError;
 use crate::supervision::watch::{Attachment, run, start};
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -43,9 +43,9 @@ pub trait Crew {
     /// [`Lent::from_arguments`](crate::supervision::lent::Lent::from_arguments).
     fn server(&mut self, handover: &Handover<'_>) -> Start;
     /// Returns the command that puts a loop device on the file system, by [`attach_loop`](super::attach_loop), and prints its path and
-    /// nothing else to standard output. It inherits `hands`, and reads it by [`Hands::from_arguments`].
-    fn hands(&mut self, hands: &Hands<'_>) -> Start;
-    /// Returns the command that waits for the loop device that the hands of a dead supervisor have made, or are making, and prints its path
+    /// nothing else to standard output. It inherits `root`, and reads it by [`LentRoot::from_arguments`].
+    fn attaches(&mut self, root: &LentRoot<'_>) -> Start;
+    /// Returns the command that waits for the loop device that the helper of a dead supervisor have made, or are making, and prints its path
     /// and nothing else to standard output. It ends with this process.
     fn finder(&mut self) -> Start;
     /// Returns the command that takes the loop device away, by [`loopdev::detach`](super::loopdev::detach).
@@ -78,8 +78,8 @@ pub enum Event {
 /// Mounts, starts servers, has the loop device made, and returns when the session has ended.
 ///
 /// # Errors
-/// See [`Ended`].
-pub fn supervise(plan: &Plan, crew: &mut dyn Crew) -> Result<(), Ended> {
+/// See [`SupervisionError`].
+pub fn supervise(plan: &Plan, crew: &mut dyn Crew) -> Result<(), SupervisionError> {
     // This comes before the first child, so that the end of each is noticed.
     let signals = Signals::new()?;
     let session = Session::mount(&plan.source, plan.threads)?;
@@ -91,8 +91,8 @@ pub fn supervise(plan: &Plan, crew: &mut dyn Crew) -> Result<(), Ended> {
 /// Goes on with the session of a dead supervisor. `resend`: see [`Session::can_resend`]; `device`: its loop device, where that is known.
 ///
 /// # Errors
-/// See [`Ended`].
-pub fn adopt(plan: &Plan, crew: &mut dyn Crew, adoption: Adoption, resend: bool, device: Option<PathBuf>) -> Result<(), Ended> {
+/// See [`SupervisionError`].
+pub fn adopt(plan: &Plan, crew: &mut dyn Crew, adoption: Adoption, resend: bool, device: Option<PathBuf>) -> Result<(), SupervisionError> {
     let signals = Signals::new()?;
     crew.report(Event::Adopted { server: adoption.server.pid });
     let stage = match device {
@@ -142,22 +142,22 @@ impl Attachment for Watch<'_> {
         self.session.is_over()
     }
 
-    fn finish(&mut self) -> Result<(), Ended> {
-        if let Stage::Failed(status) = self.stage { Err(Ended::FailedAttach { status }) } else { Ok(()) }
+    fn finish(&mut self) -> Result<(), SupervisionError> {
+        if let Stage::Failed(status) = self.stage { Err(SupervisionError::FailedAttach { status }) } else { Ok(()) }
     }
 
-    fn admit_replacement(&mut self, ending: Ending) -> Result<(), Ended> {
+    fn admit_replacement(&mut self, ending: Ending) -> Result<(), SupervisionError> {
         if matches!(self.stage, Stage::Starting) {
-            return Err(Ended::FailedStart { ending });
+            return Err(SupervisionError::FailedStart { ending });
         }
-        if self.can_resend() { Ok(()) } else { Err(Ended::NoResend { ending }) }
+        if self.can_resend() { Ok(()) } else { Err(SupervisionError::NoResend { ending }) }
     }
 
     fn replaced(&mut self, dead: u32, ending: Ending) {
         self.crew.report(Event::Replaced { dead, ending });
     }
 
-    fn ready(&mut self, server: u32) -> Result<(), Ended> {
+    fn ready(&mut self, server: u32) -> Result<(), SupervisionError> {
         self.crew.report(Event::Ready { server });
         if matches!(self.stage, Stage::Starting) && !self.stop {
             self.stage = Stage::Attaching(self.start_hands()?);
@@ -170,18 +170,18 @@ impl Attachment for Watch<'_> {
     }
 
     /// Checks whether a helper has finished, and decides on the next step.
-    fn advance(&mut self, server: &mut Running) -> Result<(), Ended> {
+    fn advance(&mut self, server: &mut Running) -> Result<(), SupervisionError> {
         match &mut self.stage {
             Stage::Starting if self.stop => {
                 server.kill();
-                return Err(Ended::Stopped);
+                return Err(SupervisionError::Stopped);
             }
             Stage::Attaching(child) => {
                 let Ok(Some(status)) = child.try_wait() else { return Ok(()) };
                 let mut path = String::new();
                 let read = child.stdout.take().is_some_and(|mut output| output.read_to_string(&mut path).is_ok());
                 // With or without a loop device, the file system is to last no longer.
-                self.session.let_go();
+                self.session.release();
                 self.stage = if status.success() && read && !path.trim().is_empty() {
                     let device = PathBuf::from(path.trim());
                     self.crew.report(Event::Attached { device: device.clone() });
@@ -212,12 +212,12 @@ impl Attachment for Watch<'_> {
 }
 
 impl Watch<'_> {
-    fn run_to_the_end(mut self, signals: &Signals, adopted: Option<Running>) -> Result<(), Ended> {
+    fn run_to_the_end(mut self, signals: &Signals, adopted: Option<Running>) -> Result<(), SupervisionError> {
         let plan = self.plan;
         let ended = run(&mut self, signals, plan.limit, adopted);
         // The session ends here at the latest: a client that still waits for an answer gets an error.
         drop(self);
-        if matches!(ended, Err(Ended::GaveUp { .. } | Ended::NoResend { .. })) {
+        if matches!(ended, Err(SupervisionError::GaveUp { .. } | SupervisionError::NoResend { .. })) {
             clear_dead(&plan.tag);
         }
         ended
@@ -225,7 +225,7 @@ impl Watch<'_> {
 
     fn start_hands(&mut self) -> Result<Child, Error> {
         let root = self.session.root().expect("the session releases it only after this");
-        start(self.crew.hands(&Hands { root }).stdout(Stdio::piped()), "makes the loop device")
+        start(self.crew.attaches(&LentRoot { root }).stdout(Stdio::piped()), "makes the loop device")
     }
 
     fn can_resend(&self) -> bool {

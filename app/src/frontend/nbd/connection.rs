@@ -10,7 +10,7 @@ use super::negotiate::{Agreement, Export};
 use super::outbox::Outbox;
 use super::protocol::{ErrorNumber, Malformed, REQUEST_BYTES, RequestHead};
 use super::socket::Socket;
-use super::transmission::{Ticket, Verdict, judge};
+use super::transmission::{Decision, Ticket, judge};
 use crate::target::{Incoming, SharedTarget, together};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Failure, Hint, Op};
@@ -151,38 +151,38 @@ impl Reader {
             }
             let Some(bytes) = self.inbox.peek::<REQUEST_BYTES>() else { return Ok(()) };
             let head = RequestHead::parse(bytes)?;
-            let verdict = judge(&head, &self.connection.export, self.connection.agreement.structured);
-            let payload = if let Verdict::Serve { op: Op::Write, .. } = verdict { index(u64::from(head.length)) } else { 0 };
+            let decision = judge(&head, &self.connection.export, self.connection.agreement.structured);
+            let payload = if let Decision::Serve { op: Op::Write, .. } = decision { index(u64::from(head.length)) } else { 0 };
             if payload > 0 && payload <= DIRECT_MIN && self.inbox.len() < REQUEST_BYTES + payload {
                 return Ok(());
             }
             self.inbox.discard(REQUEST_BYTES);
             self.progress = Instant::now();
-            self.take(&head, verdict)?;
+            self.take(&head, decision)?;
         }
     }
 
-    fn take(&mut self, head: &RequestHead, verdict: Verdict) -> Result<(), End> {
+    fn take(&mut self, head: &RequestHead, decision: Decision) -> Result<(), End> {
         let is_long = head.length > self.connection.export.piece_max;
-        let cost = match verdict {
-            Verdict::Disconnect => return Err(End::Left),
-            Verdict::Serve { op: Op::Write, fua } if is_long => return self.write_in_pieces(head, fua),
-            Verdict::Serve { op: Op::Read, .. } if is_long => return self.read_in_pieces(head),
-            Verdict::Serve { op: Op::Read | Op::Write, .. } => Ticket::cost(head.length),
+        let cost = match decision {
+            Decision::Disconnect => return Err(End::Left),
+            Decision::Serve { op: Op::Write, fua } if is_long => return self.write_in_pieces(head, fua),
+            Decision::Serve { op: Op::Read, .. } if is_long => return self.read_in_pieces(head),
+            Decision::Serve { op: Op::Read | Op::Write, .. } => Ticket::cost(head.length),
             _ => Ticket::cost(0),
         };
         self.make_room(cost);
-        match verdict {
-            Verdict::Disconnect => Err(End::Left),
-            Verdict::Close { error } => {
+        match decision {
+            Decision::Disconnect => Err(End::Left),
+            Decision::Close { error } => {
                 self.refuse(head, cost, error);
                 Err(End::TooLong(head.length))
             }
-            Verdict::Refuse { error, payload } => {
+            Decision::Refuse { error, payload } => {
                 self.refuse_later(head, error, index(u64::from(payload)));
                 Ok(())
             }
-            Verdict::Serve { op, fua } => {
+            Decision::Serve { op, fua } => {
                 let mut buffer = None;
                 if op == Op::Write {
                     match self.buffer(head.offset, head.length) {

@@ -3,7 +3,7 @@
 use super::clients::NbdClients;
 use super::plan::Details;
 use super::supervisor;
-use crate::attachment::control::{self, Ask};
+use crate::attachment::control::{self, ServerRequest};
 use crate::attachment::deadline::Deadline;
 use crate::attachment::plan::{FrontendPlan, Plan, misused};
 use crate::attachment::record::{Places, Record};
@@ -12,7 +12,7 @@ use crate::exit::{Failed, Outcome};
 use crate::frontend::door::{Clients, Frontend};
 use crate::frontend::servers::Servers;
 use crate::supervision::lent::Adoption;
-use crate::supervision::watch::Ended;
+use crate::supervision::watch::SupervisionError;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Frontend for Nbd {
         Ok(FrontendPlan::new(self.name(), false, &Details::of(typed, places, label)?))
     }
 
-    fn supervise(&self, servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), Ended> {
+    fn supervise(&self, servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), SupervisionError> {
         let details = servers.details()?;
         supervisor::supervise(servers, details, adoption)
     }
@@ -65,7 +65,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 fn ask_to_end(places: &Places, deadline: Deadline) -> Outcome {
     loop {
         let before = control::server(&places.control);
-        let asked = control::ask_within(&places.control, &Ask::Detach, deadline.left().min(control::ANSWER_PATIENCE));
+        let asked = control::ask_within(&places.control, &ServerRequest::Detach, deadline.left().min(control::ANSWER_PATIENCE));
         if session::wait_end(&places.lock, deadline.left().min(ASK_AGAIN)) {
             return Ok(());
         }

@@ -3,14 +3,14 @@
 use super::negotiate::{Agreement, Export, PAYLOAD_MAX, negotiate};
 use super::protocol::{REQUEST_BYTES, RequestHead};
 use super::replies::Replies;
-use super::transmission::{Ticket, Verdict, judge};
+use super::transmission::{Decision, Ticket, judge};
 use onefold_engine::interface::Op;
 use std::io::{self, Read, Write};
 
 /// A client whose every word is in memory. It counts what it receives, and forgets it.
 struct Script<'a> {
     words: &'a [u8],
-    told: u64,
+    sent: u64,
 }
 
 impl Read for Script<'_> {
@@ -21,7 +21,7 @@ impl Read for Script<'_> {
 
 impl Write for Script<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.told += u64::try_from(bytes.len()).expect("a length fits 64 bits");
+        self.sent += u64::try_from(bytes.len()).expect("a length fits 64 bits");
         Ok(bytes.len())
     }
 
@@ -36,12 +36,12 @@ fn export() -> Export {
 
 /// Runs a whole handshake, followed by the requests, as [`requests`] reads them.
 pub fn session(words: &[u8]) {
-    let mut script = Script { words, told: 0 };
+    let mut script = Script { words, sent: 0 };
     let agreement = negotiate(&mut script, &export());
-    assert!(script.told >= 18, "every client is greeted");
+    assert!(script.sent >= 18, "every client is greeted");
     let heard = words.len() - script.words.len();
     // A reply is at most a few hundred bytes for each 16-byte option.
-    assert!(script.told <= 512 * (u64::try_from(heard).expect("fits") / 16 + 1));
+    assert!(script.sent <= 512 * (u64::try_from(heard).expect("fits") / 16 + 1));
     if let Ok(Some(Agreement { structured })) = agreement {
         requests(script.words, structured);
     }
@@ -58,13 +58,13 @@ pub fn requests(mut words: &[u8], structured: bool) {
         let Ok(head) = RequestHead::parse(head) else { return };
         words = rest;
         let payload = match judge(&head, &export, structured) {
-            Verdict::Disconnect | Verdict::Close { .. } => return,
-            Verdict::Refuse { error, payload } => {
+            Decision::Disconnect | Decision::Close { .. } => return,
+            Decision::Refuse { error, payload } => {
                 Ticket::new(&head, structured).refuse(error, &mut replies);
                 assert!(payload == 0 || payload == head.length);
                 payload
             }
-            Verdict::Serve { op, .. } => {
+            Decision::Serve { op, .. } => {
                 assert!(head.offset % 512 == 0 && head.length % 512 == 0);
                 assert!((op == Op::Flush) == (head.length == 0));
                 assert!(head.offset + u64::from(head.length) <= export.bytes);

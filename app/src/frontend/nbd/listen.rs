@@ -65,7 +65,7 @@ impl fmt::Display for Listen {
 #[derive(Debug)]
 pub struct Listening {
     descriptor: OwnedFd,
-    place: Place,
+    place: Endpoint,
 }
 
 impl Listening {
@@ -83,7 +83,7 @@ impl Listening {
 
     /// Returns the socket that another process has made, and left at `place`.
     #[must_use]
-    pub const fn inherited(descriptor: OwnedFd, place: Place) -> Self {
+    pub const fn inherited(descriptor: OwnedFd, place: Endpoint) -> Self {
         Self { descriptor, place }
     }
 
@@ -94,7 +94,7 @@ impl Listening {
     }
 
     #[must_use]
-    pub const fn place(&self) -> &Place {
+    pub const fn place(&self) -> &Endpoint {
         &self.place
     }
 
@@ -155,14 +155,14 @@ impl Listening {
 
 /// The place of a listening socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Place {
+pub struct Endpoint {
     /// The address, with the port that the system chose.
     address: Listen,
     /// The device and inode of a Unix socket's file.
     file: Option<(u64, u64)>,
 }
 
-impl Place {
+impl Endpoint {
     /// Returns the place where clients find the export `name`: an NBD URI.
     #[must_use]
     pub fn uri(&self, name: &str) -> String {
@@ -186,26 +186,26 @@ impl Place {
     }
 }
 
-fn listen_tcp(address: SocketAddr) -> Result<(OwnedFd, Place), Error> {
+fn listen_tcp(address: SocketAddr) -> Result<(OwnedFd, Endpoint), Error> {
     if !address.ip().is_loopback() {
         return Err(Error::Setting(format!(
             "{address} is not a loopback address: NBD has no password, so only this machine is served; use 127.0.0.1:{} and, from afar, an ssh tunnel",
             address.port()
         )));
     }
-    let bind = || -> io::Result<(OwnedFd, Place)> {
+    let bind = || -> io::Result<(OwnedFd, Endpoint)> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let descriptor = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         sockopt::set_socket_reuseaddr(&descriptor, true)?;
         rustix::net::bind(&descriptor, &address)?;
         rustix::net::listen(&descriptor, BACKLOG)?;
         let bound = SocketAddr::try_from(rustix::net::getsockname(&descriptor)?)?;
-        Ok((descriptor, Place { address: Listen::Tcp(bound), file: None }))
+        Ok((descriptor, Endpoint { address: Listen::Tcp(bound), file: None }))
     };
     bind().map_err(|source| Error::System { what: format!("cannot listen at {address}"), source })
 }
 
-fn listen_unix(path: &Path) -> Result<(OwnedFd, Place), Error> {
+fn listen_unix(path: &Path) -> Result<(OwnedFd, Endpoint), Error> {
     let absolute = std::path::absolute(path).map_err(system("find", path))?;
     let name = SocketAddrUnix::new(&absolute).map_err(|_| {
         let bytes = absolute.as_os_str().len();
@@ -226,7 +226,7 @@ fn listen_unix(path: &Path) -> Result<(OwnedFd, Place), Error> {
         Ok((descriptor, std::fs::symlink_metadata(&absolute)?))
     };
     let (descriptor, made) = bind().map_err(system("listen at", &absolute))?;
-    Ok((descriptor, Place { address: Listen::Unix(absolute), file: Some((made.dev(), made.ino())) }))
+    Ok((descriptor, Endpoint { address: Listen::Unix(absolute), file: Some((made.dev(), made.ino())) }))
 }
 
 /// Creates the directory if it is missing (not those above it: a mistyped path makes no tree), checks that nobody else can enter it, and

@@ -1,6 +1,6 @@
 //! The decisions about a volume's NBD clients when it is attached.
 
-use super::listen::{Listen, Listening, Place};
+use super::listen::{Endpoint, Listen, Listening};
 use crate::attachment::record::Places;
 use crate::error::Error;
 use crate::exit::{Exit, Failed, Outcome};
@@ -14,7 +14,7 @@ pub struct Details {
     pub listen: Listen,
     pub export: String,
     /// The place where the supervisor listens, once it does.
-    pub place: Option<Place>,
+    pub place: Option<Endpoint>,
 }
 
 impl Details {

@@ -15,14 +15,14 @@ use crate::supervision::limit::DeathLimit;
 use crate::supervision::running::{Ending, Running};
 use crate::supervision::signals::Signals;
 use crate::supervision::start::Start;
-use crate::supervision::watch::{Attachment, Ended, run};
+use crate::supervision::watch::{Attachment, SupervisionError, run};
 use std::os::fd::OwnedFd;
 
 /// Keeps the socket of a plan, from the beginning or after a dead supervisor.
 ///
 /// # Errors
-/// See [`Ended`].
-pub fn supervise(mut servers: Servers<'_>, mut details: Details, adoption: Option<Adoption>) -> Result<(), Ended> {
+/// See [`SupervisionError`].
+pub fn supervise(mut servers: Servers<'_>, mut details: Details, adoption: Option<Adoption>) -> Result<(), SupervisionError> {
     let signals = Signals::new()?;
     let (listening, adopted) = match adoption {
         None => {
@@ -80,22 +80,22 @@ impl Attachment for Socket<'_> {
         self.is_attached && self.listening.is_over()
     }
 
-    fn finish(&mut self) -> Result<(), Ended> {
-        if self.is_attached { Ok(()) } else { Err(Ended::Stopped) }
+    fn finish(&mut self) -> Result<(), SupervisionError> {
+        if self.is_attached { Ok(()) } else { Err(SupervisionError::Stopped) }
     }
 
-    fn admit_replacement(&mut self, ending: Ending) -> Result<(), Ended> {
+    fn admit_replacement(&mut self, ending: Ending) -> Result<(), SupervisionError> {
         if self.is_attached {
             return Ok(());
         }
-        Err(if self.listening.is_over() { Ended::Stopped } else { Ended::FailedStart { ending } })
+        Err(if self.listening.is_over() { SupervisionError::Stopped } else { SupervisionError::FailedStart { ending } })
     }
 
     fn replaced(&mut self, dead: u32, ending: Ending) {
         tracing::info!("Replaced {{ dead: {dead}, ending: {ending:?} }}");
     }
 
-    fn ready(&mut self, server: u32) -> Result<(), Ended> {
+    fn ready(&mut self, server: u32) -> Result<(), SupervisionError> {
         tracing::info!("server {server} is ready");
         // A server that was asked to end before it was ready serves nobody.
         if !self.is_attached && !self.listening.is_over() {
@@ -109,7 +109,7 @@ impl Attachment for Socket<'_> {
         self.listening.end();
     }
 
-    fn advance(&mut self, _server: &mut Running) -> Result<(), Ended> {
+    fn advance(&mut self, _server: &mut Running) -> Result<(), SupervisionError> {
         Ok(())
     }
 }

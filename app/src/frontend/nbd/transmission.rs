@@ -15,7 +15,7 @@ const REQUEST_COST: u64 = 512;
 
 /// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Decision {
     Serve {
         op: Op,
         fua: bool,
@@ -35,9 +35,9 @@ pub enum Verdict {
 
 /// Decides on a request.
 #[must_use]
-pub fn judge(head: &RequestHead, export: &Export, structured: bool) -> Verdict {
-    let verdict = match head.command {
-        Command::Disconnect => return Verdict::Disconnect,
+pub fn judge(head: &RequestHead, export: &Export, structured: bool) -> Decision {
+    let decision = match head.command {
+        Command::Disconnect => return Decision::Disconnect,
         Command::Other(_) => Err(ErrorNumber::Invalid),
         Command::Read => check(head, export, structured).map(|()| Op::Read),
         Command::Write => check(head, export, structured).map(|()| Op::Write),
@@ -45,11 +45,11 @@ pub fn judge(head: &RequestHead, export: &Export, structured: bool) -> Verdict {
         Command::Trim => check(head, export, structured).map(|()| Op::Discard),
         Command::WriteZeroes => check(head, export, structured).map(|()| Op::WriteZeroes),
     };
-    match verdict {
-        Ok(op) => Verdict::Serve { op, fua: head.flags & command_flags::FUA != 0 && op != Op::Read },
-        Err(error) if head.command != Command::Write => Verdict::Refuse { error, payload: 0 },
-        Err(error) if head.length > PAYLOAD_MAX => Verdict::Close { error },
-        Err(error) => Verdict::Refuse { error, payload: head.length },
+    match decision {
+        Ok(op) => Decision::Serve { op, fua: head.flags & command_flags::FUA != 0 && op != Op::Read },
+        Err(error) if head.command != Command::Write => Decision::Refuse { error, payload: 0 },
+        Err(error) if head.length > PAYLOAD_MAX => Decision::Close { error },
+        Err(error) => Decision::Refuse { error, payload: head.length },
     }
 }
 

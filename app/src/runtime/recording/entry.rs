@@ -69,7 +69,7 @@ impl Asked {
 }
 
 /// One request for the recorder, or the beginning of a phase.
-pub struct Told {
+pub struct Entry {
     /// The time since the recording began.
     pub time_ns: u64,
     pub what: What,

@@ -6,7 +6,7 @@
 //!    it has idle priority, and would delay everybody if it lost the processor while it holds the lock of the pool or of the allocator.
 //! 3. Content that is not back yet is bounded in number and in bytes, so neither ring ever lacks room for it.
 
-use super::entry::{Asked, Content, LastGap, Told, Wants, What};
+use super::entry::{Asked, Content, Entry, LastGap, Wants, What};
 use onefold_trace::header::Gap;
 use rtrb::{Consumer, Producer};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -61,14 +61,14 @@ impl Spent {
     }
 
     /// Frees all contents that came back.
-    pub fn let_go(&mut self) {
+    pub fn release(&mut self) {
         while self.take()[0].is_some() {}
     }
 }
 
 /// The reporting threads' end.
 pub struct Line {
-    entries: Producer<Told>,
+    entries: Producer<Entry>,
     spent: Spent,
     wants: Wants,
     origin_ns: u64,
@@ -79,7 +79,14 @@ pub struct Line {
 
 impl Line {
     /// Makes a line on which content of `held_max` bytes may wait.
-    pub fn new(entries: Producer<Told>, spent: Consumer<Content>, wants: Wants, origin_ns: u64, held_max: u64, listener: Listener) -> Self {
+    pub fn new(
+        entries: Producer<Entry>,
+        spent: Consumer<Content>,
+        wants: Wants,
+        origin_ns: u64,
+        held_max: u64,
+        listener: Listener,
+    ) -> Self {
         let spent = Spent { ring: spent, out: 0, held_bytes: 0 };
         Self { entries, spent, wants, origin_ns, held_max, gap: None, listener }
     }
@@ -95,10 +102,10 @@ impl Line {
     /// Adds the beginning of a phase; returns whether there was room.
     #[must_use]
     pub fn mark(&mut self, phase: String) -> bool {
-        let entry = Told { time_ns: self.now_ns(), what: What::Mark(phase), content: Content::None, gap: None };
-        let is_told = self.entries.push(entry).is_ok();
+        let entry = Entry { time_ns: self.now_ns(), what: What::Mark(phase), content: Content::None, gap: None };
+        let is_reported = self.entries.push(entry).is_ok();
         self.listener.wake();
-        is_told
+        is_reported
     }
 
     fn now_ns(&self) -> u64 {
@@ -110,7 +117,7 @@ impl Line {
         let time_ns = self.now_ns();
         let held_bytes = content.held_bytes();
         let comes_back = !matches!(content, Content::None);
-        if self.has_room(held_bytes) && self.entries.push(Told { time_ns, what: What::Asked(asked), content, gap: self.gap }).is_ok() {
+        if self.has_room(held_bytes) && self.entries.push(Entry { time_ns, what: What::Asked(asked), content, gap: self.gap }).is_ok() {
             self.gap = None;
             self.spent.out += usize::from(comes_back);
             self.spent.held_bytes += held_bytes;

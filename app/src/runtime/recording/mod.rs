@@ -45,7 +45,7 @@ pub const FIXED_BYTES: u64 = LITTLE_BYTES as u64 + OWN_BYTES as u64;
 /// The part of it for rings, stacks, and fingerprints of the requests that are processed together.
 const OWN_BYTES: usize = 1 << 20;
 /// The size of one request in the rings.
-const ENTRY_BYTES: usize = size_of::<entry::Told>() + size_of::<entry::Content>();
+const ENTRY_BYTES: usize = size_of::<entry::Entry>() + size_of::<entry::Content>();
 const _: () = assert!(RING_REQUESTS * ENTRY_BYTES + STACK_BYTES < OWN_BYTES * 7 / 8, "what is charged holds the rings and the stack");
 /// The limit of a volume's own digests in the ring: more than those of its largest request, many times over.
 const NAMED_BYTES: u64 = 256 << 10;
@@ -173,15 +173,15 @@ impl Recording {
             ..Header::default()
         };
         let writer = Writer::create(&order.folder, header, order.rotation)?.gathering(Gather::LITTLE).sealing_aside();
-        let (entries, told) = RingBuffer::new(room.requests);
+        let (send, entries) = RingBuffer::new(room.requests);
         let (spend, spent) = RingBuffer::new(room.requests);
         let is_asleep = Arc::new(AtomicBool::new(false));
         let last_gap = Arc::new(Mutex::new(None));
-        let recorder = Recorder::new(told, spend, writer, fingerprinter, order.folder, is_asleep.clone(), last_gap.clone());
+        let recorder = Recorder::new(entries, spend, writer, fingerprinter, order.folder, is_asleep.clone(), last_gap.clone());
         let thread = std::thread::Builder::new().name("recorder".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn(move || recorder.run()).map_err(RecordError::System)?;
         let listener = Listener { thread: thread.thread().clone(), is_asleep };
-        tap.open(Line::new(entries, spent, wants, origin_ns, room.held_max, listener));
+        tap.open(Line::new(send, spent, wants, origin_ns, room.held_max, listener));
         Ok(Self { tap: tap.clone(), thread: Some(thread), last_gap, about, _taken: taken, _charge: charge })
     }
 
@@ -209,7 +209,7 @@ impl Recording {
         let Some(thread) = self.thread.take() else { return Err(RecordError::Failed) };
         let mut rest = self.tap.close(&self.last_gap);
         while !thread.is_finished() {
-            rest.iter_mut().for_each(line::Spent::let_go);
+            rest.iter_mut().for_each(line::Spent::release);
             std::thread::sleep(Duration::from_millis(1));
         }
         thread.join().map_err(|_| RecordError::Failed)?.map_err(RecordError::from)

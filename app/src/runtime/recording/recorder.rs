@@ -6,14 +6,14 @@
 //! 3. Its waiting costs clients nothing: while requests come it looks for them each millisecond; only after a quiet second does it need to
 //!    be woken.
 
-use super::entry::{Asked, Content, LastGap, NAME_BYTES, Told, What};
+use super::entry::{Asked, Content, Entry, LastGap, NAME_BYTES, What};
 use crate::runtime::digests::{self, Written};
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::interface::Op;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
 use onefold_trace::folder::{FolderError, Writer};
 use onefold_trace::header::Gap;
-use onefold_trace::record::{self, Block, NAME_BYTES_MAX, Name, Record};
+use onefold_trace::record::{self, Block, ContentName, NAME_BYTES_MAX, Record};
 use onefold_trace::size::size_of;
 use rtrb::{Consumer, Producer};
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ pub struct Tally {
 
 /// The state of the recorder's thread.
 pub struct Recorder {
-    told: Consumer<Told>,
+    entries: Consumer<Entry>,
     spent: Producer<Content>,
     writer: Writer,
     namer: Namer,
@@ -62,7 +62,7 @@ pub struct Recorder {
 
 impl Recorder {
     pub fn new(
-        told: Consumer<Told>,
+        entries: Consumer<Entry>,
         spent: Producer<Content>,
         writer: Writer,
         fingerprinter: Fingerprinter,
@@ -71,7 +71,7 @@ impl Recorder {
         last_gap: LastGap,
     ) -> Self {
         let (namer, last_report, tally) = (Namer::new(fingerprinter), Instant::now(), Tally::default());
-        Self { told, spent, writer, namer, folder, is_asleep, last_gap, last_report, tally }
+        Self { entries, spent, writer, namer, folder, is_asleep, last_gap, last_report, tally }
     }
 
     /// Records until the reporting threads are done.
@@ -80,12 +80,12 @@ impl Recorder {
         let mut together = Vec::with_capacity(TOGETHER);
         loop {
             // This comes before the look into the ring: everything that was reported before the end is in it.
-            let is_over = self.told.is_abandoned();
+            let is_over = self.entries.is_abandoned();
             let mut blocks = 0;
             while together.len() < TOGETHER && blocks < TOGETHER_BLOCKS {
-                let Ok(told) = self.told.pop() else { break };
-                blocks += if let Content::Bytes(buffer) = &told.content { buffer.blocks() } else { 0 };
-                together.push(told);
+                let Ok(entry) = self.entries.pop() else { break };
+                blocks += if let Content::Bytes(buffer) = &entry.content { buffer.blocks() } else { 0 };
+                together.push(entry);
             }
             if !together.is_empty() {
                 self.record(&mut together)?;
@@ -102,10 +102,10 @@ impl Recorder {
         Ok(Tally { bytes: bytes_of(&self.folder), ..self.tally })
     }
 
-    fn record(&mut self, together: &mut Vec<Told>) -> Result<(), FolderError> {
+    fn record(&mut self, together: &mut Vec<Entry>) -> Result<(), FolderError> {
         self.last_report = Instant::now();
         let mut names = self.namer.names(together).into_iter();
-        for Told { time_ns, what, content, gap } in together.drain(..) {
+        for Entry { time_ns, what, content, gap } in together.drain(..) {
             let blocks = names.next().unwrap_or_default();
             if !matches!(content, Content::None) {
                 // There is room: no more are out than the ring takes.
@@ -136,7 +136,7 @@ impl Recorder {
             return;
         }
         self.is_asleep.store(true, Ordering::SeqCst);
-        if self.told.is_empty() && !self.told.is_abandoned() {
+        if self.entries.is_empty() && !self.entries.is_abandoned() {
             std::thread::park_timeout(SLEEP);
         }
         self.is_asleep.store(false, Ordering::SeqCst);
@@ -168,14 +168,14 @@ impl Namer {
     }
 
     /// Returns the blocks of each request.
-    fn names<'a>(&mut self, together: &'a [Told]) -> Vec<Vec<Block>> {
-        let written = |told: &'a Told| match (&told.content, &told.what) {
+    fn names<'a>(&mut self, together: &'a [Entry]) -> Vec<Vec<Block>> {
+        let written = |entry: &'a Entry| match (&entry.content, &entry.what) {
             (Content::Bytes(buffer), What::Asked(asked)) => Some(Written { buffer, offset: asked.offset, length: asked.length }),
             _ => None,
         };
         let writes: Vec<Written<'a>> = together.iter().filter_map(written).collect();
         let mut digests = digests::of_writes(&self.fingerprinter, &writes).into_iter();
-        let mut blocks_of = |told: &Told| match (&told.content, &told.what) {
+        let mut blocks_of = |entry: &Entry| match (&entry.content, &entry.what) {
             (Content::Named(digests), What::Asked(asked)) => blocks(asked, digests, |_| None),
             (Content::Bytes(buffer), What::Asked(asked)) => {
                 let digests = digests.next().unwrap_or_default();
@@ -191,12 +191,12 @@ impl Namer {
 fn blocks(asked: &Asked, digests: &[Digest], mut size: impl FnMut(usize) -> Option<u16>) -> Vec<Block> {
     let touched = index(asked.length).div_ceil(BLOCK_SIZE);
     let of = |(i, digest): (usize, &Digest)| match digest {
-        Digest::Partial => Block::named(Name::Unknown),
-        Digest::Zero => Block { name: Name::Zero, compressed: size(i) },
+        Digest::Partial => Block::named(ContentName::Unknown),
+        Digest::Zero => Block { name: ContentName::Zero, compressed: size(i) },
         Digest::Of(fingerprint) => {
             let mut bytes = [0; NAME_BYTES_MAX];
             bytes[..NAME_BYTES].copy_from_slice(&fingerprint.0[..NAME_BYTES]);
-            Block { name: Name::Of(bytes), compressed: size(i) }
+            Block { name: ContentName::Of(bytes), compressed: size(i) }
         }
     };
     digests.iter().take(touched).enumerate().map(of).collect()

@@ -61,7 +61,7 @@ impl Tap {
 
     /// Frees some of the contents that the recorder has read, at least as much as this many requests bring. The reporting threads call it,
     /// without holding a lock.
-    pub fn let_go(&self, requests: usize) {
+    pub fn release(&self, requests: usize) {
         for _ in 0..=requests / RELEASE_MAX {
             let spent = self.line().as_mut().map(|line| line.spent().take());
             drop(spent);

@@ -1,6 +1,6 @@
 //! The ring when it is full, and a recording with more requests than it can follow.
 
-use super::entry::{Asked, Content, LastGap, Told, Wants};
+use super::entry::{Asked, Content, Entry, LastGap, Wants};
 use super::line::{Line, Listener};
 use super::{FIXED_BYTES, NAMED_BYTES, Naming, Order, RING_REQUESTS, RecordError, Recording, room};
 use crate::device::memory::MemoryDevice;
@@ -27,15 +27,15 @@ const READ: Asked = Asked { op: Op::Read, fua: false, offset: 0, length: 4096 };
 
 struct Rig {
     line: Line,
-    told: Consumer<Told>,
+    entries: Consumer<Entry>,
     spent: Producer<Content>,
 }
 
 fn rig(held_max: u64) -> Rig {
-    let (entries, told) = RingBuffer::new(RING_REQUESTS);
+    let (send, entries) = RingBuffer::new(RING_REQUESTS);
     let (spend, spent) = RingBuffer::new(RING_REQUESTS);
     let listener = Listener { thread: std::thread::current(), is_asleep: Arc::new(AtomicBool::new(false)) };
-    Rig { line: Line::new(entries, spent, Wants::Bytes, 0, held_max, listener), told, spent: spend }
+    Rig { line: Line::new(send, spent, Wants::Bytes, 0, held_max, listener), entries, spent: spend }
 }
 
 fn bytes(blocks: usize) -> Content {
@@ -46,7 +46,7 @@ impl Rig {
     /// Plays the recorder for `many` requests; returns the requests missed before each.
     fn take(&mut self, many: usize) -> Vec<u64> {
         let mut one = || {
-            let entry = self.told.pop().expect("this many were reported");
+            let entry = self.entries.pop().expect("this many were reported");
             if !matches!(entry.content, Content::None) {
                 self.spent.push(entry.content).expect("the way back has room");
             }
@@ -84,10 +84,10 @@ fn content_is_bounded_until_it_is_let_go_of() {
     assert_eq!(rig.take(1), [0]);
     // It is back, but nobody has freed it.
     rig.line.tell(WRITE, bytes(1));
-    rig.line.spent().let_go();
+    rig.line.spent().release();
     rig.line.tell(WRITE, bytes(10));
     assert_eq!(rig.take(1), [2]);
-    rig.line.spent().let_go();
+    rig.line.spent().release();
     (0..RING_REQUESTS + 1).for_each(|_| rig.line.tell(WRITE, bytes(0)));
     // The ring of requests is empty again, but none of them is freed.
     rig.take(RING_REQUESTS);

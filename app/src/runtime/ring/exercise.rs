@@ -13,7 +13,7 @@ pub const CONTENTS: u32 = 4;
 
 /// The values of the first page.
 #[derive(Clone, Copy, Debug)]
-pub struct Said {
+pub struct Numbers {
     pub incarnation: u64,
     /// The position where the records begin.
     pub tail: u64,
@@ -44,13 +44,13 @@ impl Forged {
 /// Returns the bytes of a journal file of the smallest size with as many of these records as it has room for. They begin at the tail, or at
 /// the next position where a record can begin.
 #[must_use]
-pub fn forge(volume: [u8; 16], said: &Said, records: &[Forged]) -> Vec<u8> {
-    let identity = Identity { volume, incarnation: said.incarnation, bytes: BYTES_MIN, contents: CONTENTS.into() };
+pub fn forge(volume: [u8; 16], numbers: &Numbers, records: &[Forged]) -> Vec<u8> {
+    let identity = Identity { volume, incarnation: numbers.incarnation, bytes: BYTES_MIN, contents: CONTENTS.into() };
     let mut file = vec![0; PAGE + index(BYTES_MIN + u64::from(CONTENTS) * BLOCK_BYTES)];
     file[..IDENTITY_BYTES].copy_from_slice(&identity.encode());
     // A position that no journal can have is left as it is.
-    let tail = if said.tail < u64::MAX / 2 { settle(said.tail / 8 * 8, BYTES_MIN) } else { said.tail };
-    let durable = Durable { turn: 1, tail, epoch: Epoch(said.epoch), traces: said.traces };
+    let tail = if numbers.tail < u64::MAX / 2 { settle(numbers.tail / 8 * 8, BYTES_MIN) } else { numbers.tail };
+    let durable = Durable { turn: 1, tail, epoch: Epoch(numbers.epoch), traces: numbers.traces };
     file[DURABLE_SLOTS[1]..][..DURABLE_BYTES].copy_from_slice(&durable.encode(identity.seed()));
     let mut position = tail;
     for record in records {

@@ -105,7 +105,7 @@ pub enum Record<'a> {
 
 /// The place of a content in its journal.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Place(u32);
+pub struct ContentPlace(u32);
 
 /// Names a record of one journal. Later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,7 +125,7 @@ pub struct Ring {
     head: u64,
     durable: Durable,
     /// The places without valid content.
-    free: Vec<Place>,
+    free: Vec<ContentPlace>,
 }
 
 impl Ring {
@@ -152,7 +152,7 @@ impl Ring {
             seed: identity.seed(),
             head: bytes,
             durable,
-            free: (0..contents).rev().map(Place).collect(),
+            free: (0..contents).rev().map(ContentPlace).collect(),
         };
         ring.map[..IDENTITY_BYTES].copy_from_slice(&identity.encode());
         ring.write_durable();
@@ -184,7 +184,7 @@ impl Ring {
     ///
     /// # Errors
     /// When there is no room.
-    pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<(Seq, Option<Place>), Full> {
+    pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<(Seq, Option<ContentPlace>), Full> {
         let sum;
         let (code, first, value, behind, place) = match record {
             Record::Link { lbn, pbn, slot, proof } => (kind::LINK, *lbn, pbn.get() | (u64::from(*slot) << SLOT_SHIFT), &proof.0[..], None),
@@ -208,7 +208,7 @@ impl Ring {
     }
 
     /// Frees the place of a content that is no longer valid: a later record for its LBN is there, or its own is durable.
-    pub fn release(&mut self, place: Place) {
+    pub fn release(&mut self, place: ContentPlace) {
         self.free.push(place);
     }
 

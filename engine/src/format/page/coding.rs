@@ -7,9 +7,9 @@ use crate::format::counter::COUNTER_MAX;
 use crate::units::{BLOCK_SIZE, SECTOR_SIZE};
 
 /// A sector's place; all of a page's sectors differ in their index only.
-struct Place([u8; at_place::LAYOUT.bytes]);
+struct SectorPlace([u8; at_place::LAYOUT.bytes]);
 
-impl Place {
+impl SectorPlace {
     fn of(uuid: &[u8; 16], region: Region) -> Self {
         let mut place = [0; at_place::LAYOUT.bytes];
         at_place::UUID.of_mut(&mut place).copy_from_slice(uuid);
@@ -33,7 +33,7 @@ fn sum_of(sector: &[u8]) -> u32 {
 
 /// Writes a page's bytes, each sector with its check.
 pub fn seal(uuid: &[u8; 16], id: PageId, content: &mut PageContent, out: &mut [u8; BLOCK_SIZE]) {
-    let mut place = Place::of(uuid, id.region);
+    let mut place = SectorPlace::of(uuid, id.region);
     for (i, sector) in out.chunks_exact_mut(SECTOR_SIZE).enumerate() {
         at::ENTRIES.of_mut(sector).copy_from_slice(content.sector(i));
         at::TAG.set(sector, content.tag(i));
@@ -58,7 +58,7 @@ pub struct Opened {
 #[must_use]
 pub fn open(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], written: bool) -> Opened {
     let mut content = PageContent::empty();
-    let mut place = Place::of(uuid, id.region);
+    let mut place = SectorPlace::of(uuid, id.region);
     let mut damaged = 0;
     let mut blank = true;
     for (i, sector) in bytes.chunks_exact(SECTOR_SIZE).enumerate() {
@@ -87,6 +87,6 @@ pub fn open(uuid: &[u8; 16], id: PageId, bytes: &[u8; BLOCK_SIZE], written: bool
 #[must_use]
 pub fn open_sector(uuid: &[u8; 16], region: Region, sector: u64, bytes: &[u8; SECTOR_SIZE]) -> Option<([u8; ENTRY_BYTES], u64)> {
     let (stored, tag) = (at::CHECK.word(bytes), at::TAG.get(bytes));
-    let is_sound = stored == Place::of(uuid, region).check(sector, sum_of(bytes)) && tag <= COUNTER_MAX;
+    let is_sound = stored == SectorPlace::of(uuid, region).check(sector, sum_of(bytes)) && tag <= COUNTER_MAX;
     is_sound.then(|| (at::ENTRIES.array(bytes), tag))
 }

@@ -4,30 +4,32 @@ use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::record::{OldRun, Record};
 use crate::map::Map;
-use crate::tables::effect::{Effect, Name};
+use crate::tables::effect::{Effect, EntryChange};
 use crate::units::{Lbn, Pbn, index};
 
 /// Passes on each effect of a record, in order.
 pub(crate) fn effects_of(record: &Record, push: &mut dyn FnMut(Effect<'_>)) {
-    let one = |lbn: Option<Lbn>, to: MapEntry, old: Option<Pbn>, name: Name<'static>| Effect { lbn, blocks: 1, to, old, name };
+    let one = |lbn: Option<Lbn>, to: MapEntry, old: Option<Pbn>, name: EntryChange<'static>| Effect { lbn, blocks: 1, to, old, name };
     match record {
-        Record::New { lbn, pbn, old, name } => push(one(Some(*lbn), MapEntry::Block { pbn: *pbn, slot: 0 }, *old, Name::Of(*name))),
-        Record::Link { lbn, to, old } => push(one(Some(*lbn), *to, *old, Name::None)),
-        Record::Removed { pbn, blocks } => push(Effect { blocks: *blocks, ..one(None, MapEntry::Unmapped, Some(*pbn), Name::Removed) }),
+        Record::New { lbn, pbn, old, name } => push(one(Some(*lbn), MapEntry::Block { pbn: *pbn, slot: 0 }, *old, EntryChange::Of(*name))),
+        Record::Link { lbn, to, old } => push(one(Some(*lbn), *to, *old, EntryChange::None)),
+        Record::Removed { pbn, blocks } => {
+            push(Effect { blocks: *blocks, ..one(None, MapEntry::Unmapped, Some(*pbn), EntryChange::Removed) })
+        }
         Record::Extent { lbn, pbn, olds, shorts } => runs(*lbn, olds, &mut |lbn, i, old| {
             let to = MapEntry::Block { pbn: *pbn + i, slot: 0 };
-            let name = Name::Short(&shorts[index(i)..index(i + old.blocks)]);
+            let name = EntryChange::Short(&shorts[index(i)..index(i + old.blocks)]);
             push(Effect { lbn: Some(lbn), blocks: old.blocks, to, old: old.first, name });
         }),
         Record::BornRun { lbn, pbn, olds } => runs(*lbn, olds, &mut |lbn, i, old| {
             let to = MapEntry::Block { pbn: *pbn + i, slot: 0 };
-            push(Effect { lbn: Some(lbn), blocks: old.blocks, to, old: old.first, name: Name::Counted });
+            push(Effect { lbn: Some(lbn), blocks: old.blocks, to, old: old.first, name: EntryChange::Counted });
         }),
         Record::Clear { lbn, to, olds } => runs(*lbn, olds, &mut |lbn, _, old| {
-            push(Effect { lbn: Some(lbn), blocks: old.blocks, to: *to, old: old.first, name: Name::None });
+            push(Effect { lbn: Some(lbn), blocks: old.blocks, to: *to, old: old.first, name: EntryChange::None });
         }),
         Record::Carrier { pbn, authenticator } => push(entry_of_carrier(*pbn, *authenticator)),
-        Record::Born { lbn, to, old } => push(one(Some(*lbn), *to, *old, Name::Counted)),
+        Record::Born { lbn, to, old } => push(one(Some(*lbn), *to, *old, EntryChange::Counted)),
         Record::Closing { .. } | Record::Later { .. } => {}
     }
 }
@@ -49,8 +51,8 @@ impl PendingEntries {
             return self.of_carrier(*pbn, *authenticator);
         }
         effects_of(record, &mut |effect| match effect.to {
-            MapEntry::Block { pbn, slot } if slot > 0 && effect.name == Name::None => {
-                let name = self.0.remove(&pbn).map_or(Name::None, Name::Of);
+            MapEntry::Block { pbn, slot } if slot > 0 && effect.name == EntryChange::None => {
+                let name = self.0.remove(&pbn).map_or(EntryChange::None, EntryChange::Of);
                 push(Effect { name, ..effect });
             }
             _ => push(effect),
@@ -68,7 +70,7 @@ impl PendingEntries {
 /// The entry of a carrier or pack.
 fn entry_of_carrier(pbn: Pbn, authenticator: Fingerprint) -> Effect<'static> {
     let entry = FingerprintEntry { kind: Kind::Carrier, value: authenticator };
-    Effect { lbn: None, blocks: 1, to: MapEntry::Block { pbn, slot: 0 }, old: None, name: Name::Of(entry) }
+    Effect { lbn: None, blocks: 1, to: MapEntry::Block { pbn, slot: 0 }, old: None, name: EntryChange::Of(entry) }
 }
 
 /// The record with the effect of `piece` on map and refs, whose fingerprints are on their pages already: its copy would otherwise set or
@@ -77,11 +79,11 @@ pub(super) fn record_of(piece: &Effect<'_>) -> Option<Record> {
     let Effect { lbn, blocks, to, old, name } = *piece;
     let olds = || vec![OldRun { first: old, blocks }];
     Some(match (lbn, to, name) {
-        (Some(lbn), MapEntry::Block { .. }, Name::Counted) if blocks == 1 => Record::Born { lbn, to, old },
-        (Some(lbn), MapEntry::Block { pbn, slot: 0 }, Name::Counted) => Record::BornRun { lbn, pbn, olds: olds() },
-        (Some(lbn), to, Name::None) if blocks == 1 && to != MapEntry::Lost => Record::Link { lbn, to, old },
-        (Some(lbn), MapEntry::Zero | MapEntry::Unmapped, Name::None) => Record::Clear { lbn, to, olds: olds() },
-        (None, MapEntry::Unmapped, Name::None) => Record::Removed { pbn: old?, blocks },
+        (Some(lbn), MapEntry::Block { .. }, EntryChange::Counted) if blocks == 1 => Record::Born { lbn, to, old },
+        (Some(lbn), MapEntry::Block { pbn, slot: 0 }, EntryChange::Counted) => Record::BornRun { lbn, pbn, olds: olds() },
+        (Some(lbn), to, EntryChange::None) if blocks == 1 && to != MapEntry::Lost => Record::Link { lbn, to, old },
+        (Some(lbn), MapEntry::Zero | MapEntry::Unmapped, EntryChange::None) => Record::Clear { lbn, to, olds: olds() },
+        (None, MapEntry::Unmapped, EntryChange::None) => Record::Removed { pbn: old?, blocks },
         _ => return None,
     })
 }
@@ -107,25 +109,25 @@ mod tests {
         let block = |slot| MapEntry::Block { pbn: Pbn(20), slot };
         let of = |to, old, name| Effect { lbn: Some(Lbn(7)), blocks: 1, to, old, name };
         let run = |to, old, name| Effect { blocks: 5, ..of(to, old, name) };
-        let entry = |kind| Name::Of(FingerprintEntry { kind, ..FingerprintEntry::NONE });
+        let entry = |kind| EntryChange::Of(FingerprintEntry { kind, ..FingerprintEntry::NONE });
         let effects = [
             of(block(0), Some(Pbn(3)), entry(Kind::Fingerprint)),
             of(block(0), None, entry(Kind::Checksum)),
             of(block(2), Some(Pbn(3)), entry(Kind::Carrier)),
-            of(block(0), Some(Pbn(3)), Name::None),
-            of(block(15), None, Name::None),
-            of(MapEntry::Zero, None, Name::None),
-            of(MapEntry::Unmapped, Some(Pbn(3)), Name::None),
-            run(MapEntry::Zero, Some(Pbn(3)), Name::None),
-            run(MapEntry::Unmapped, None, Name::None),
-            run(block(0), Some(Pbn(3)), Name::Short(&[1, 2, 3, 4, 5])),
-            of(block(0), None, Name::Short(&[7])),
-            Effect { lbn: None, ..of(MapEntry::Unmapped, Some(Pbn(3)), Name::Removed) },
-            Effect { lbn: None, ..run(MapEntry::Unmapped, Some(Pbn(3)), Name::Removed) },
+            of(block(0), Some(Pbn(3)), EntryChange::None),
+            of(block(15), None, EntryChange::None),
+            of(MapEntry::Zero, None, EntryChange::None),
+            of(MapEntry::Unmapped, Some(Pbn(3)), EntryChange::None),
+            run(MapEntry::Zero, Some(Pbn(3)), EntryChange::None),
+            run(MapEntry::Unmapped, None, EntryChange::None),
+            run(block(0), Some(Pbn(3)), EntryChange::Short(&[1, 2, 3, 4, 5])),
+            of(block(0), None, EntryChange::Short(&[7])),
+            Effect { lbn: None, ..of(MapEntry::Unmapped, Some(Pbn(3)), EntryChange::Removed) },
+            Effect { lbn: None, ..run(MapEntry::Unmapped, Some(Pbn(3)), EntryChange::Removed) },
         ];
         for effect in effects {
             let (links, names) = effect.apart();
-            let removal = names.filter(|names| names.name == Name::Removed);
+            let removal = names.filter(|names| names.name == EntryChange::Removed);
             let mut passed_on = 0;
             effects_of(&record_of(&links).expect("a record says that"), &mut |effect| {
                 passed_on += 1;
@@ -133,8 +135,8 @@ mod tests {
             });
             assert_eq!(passed_on, 1);
         }
-        assert_eq!(record_of(&of(MapEntry::Lost, None, Name::None)), None);
-        assert_eq!(record_of(&Effect { lbn: None, ..of(block(0), None, Name::Counted) }), None);
+        assert_eq!(record_of(&of(MapEntry::Lost, None, EntryChange::None)), None);
+        assert_eq!(record_of(&Effect { lbn: None, ..of(block(0), None, EntryChange::Counted) }), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!    memory for nodes asks for, a push costs nothing but itself.
 
 use super::node::Chain;
-use super::nodes::{Nodes, Place};
+use super::nodes::{NodePlace, Nodes};
 use crate::units::{count, index};
 use std::iter;
 
@@ -18,7 +18,7 @@ const LOAD: u64 = 4;
 const BUCKETS_MIN: u64 = 16;
 
 /// The newest node of each bucket, for each of the three kinds of chain.
-pub(super) struct Heads(Vec<[Place; 3]>);
+pub(super) struct Heads(Vec<[NodePlace; 3]>);
 
 impl Heads {
     /// No chains yet; buckets for as many nodes as are expected.
@@ -35,7 +35,7 @@ impl Heads {
 
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> u64 {
-        count(self.0.capacity() * size_of::<[Place; 3]>())
+        count(self.0.capacity() * size_of::<[NodePlace; 3]>())
     }
 
     /// The bucket of a key: by as many bits of its hash as number the buckets, and by one less where that bucket is not there yet.
@@ -48,18 +48,18 @@ impl Heads {
     }
 
     /// The nodes of a key, newest first.
-    pub fn chain(&self, nodes: &Nodes, chain: Chain, key: u32) -> impl Iterator<Item = Place> {
+    pub fn chain(&self, nodes: &Nodes, chain: Chain, key: u32) -> impl Iterator<Item = NodePlace> {
         self.bucket_chain(nodes, chain, self.bucket(key)).filter(move |&place| nodes.get(place).key(chain) == Some(key))
     }
 
     /// The nodes of a bucket, newest first.
-    fn bucket_chain(&self, nodes: &Nodes, chain: Chain, bucket: usize) -> impl Iterator<Item = Place> {
-        let alive = |place: Place| nodes.lives(place).then_some(place);
+    fn bucket_chain(&self, nodes: &Nodes, chain: Chain, bucket: usize) -> impl Iterator<Item = NodePlace> {
+        let alive = |place: NodePlace| nodes.lives(place).then_some(place);
         iter::successors(alive(self.0[bucket][chain as usize]), move |&place| alive(nodes.link(place, chain)))
     }
 
     /// Makes the node at `place`, the newest of all, the first of its chains. Returns the places to which it has to be linked.
-    pub fn put(&mut self, keys: [Option<u32>; 3], place: Place) -> [Place; 3] {
+    pub fn put(&mut self, keys: [Option<u32>; 3], place: NodePlace) -> [NodePlace; 3] {
         Chain::ALL.map(|chain| {
             keys[chain as usize].map_or(place, |key| {
                 let bucket = self.bucket(key);
@@ -93,7 +93,7 @@ impl Heads {
     }
 
     /// Makes a bucket's chain go on with `next`, behind its node `last`.
-    fn lead(&mut self, nodes: &mut Nodes, chain: Chain, bucket: usize, last: Option<Place>, next: Place) {
+    fn lead(&mut self, nodes: &mut Nodes, chain: Chain, bucket: usize, last: Option<NodePlace>, next: NodePlace) {
         match last {
             Some(last) => nodes.set_link(last, chain, next),
             None => self.0[bucket][chain as usize] = next,
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::format::entry::MapEntry;
     use crate::format::page::Region;
-    use crate::tables::effect::{Effect, Name};
+    use crate::tables::effect::{Effect, EntryChange};
     use crate::tables::live::node::keys;
     use crate::units::{Epoch, Lbn};
 
@@ -145,7 +145,7 @@ mod tests {
         let mut heads = Heads::new(&nodes, 0);
         for page in 0..pages {
             let lbn = Some(Lbn(page * apart * Region::Map.entries_per_page()));
-            let piece = Effect { lbn, blocks: 1, to: MapEntry::Zero, old: None, name: Name::None };
+            let piece = Effect { lbn, blocks: 1, to: MapEntry::Zero, old: None, name: EntryChange::None };
             let place = nodes.next(Epoch(1), &piece);
             let links = heads.put(keys(&piece), place);
             nodes.push(Epoch(1), &piece, links);

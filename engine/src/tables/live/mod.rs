@@ -22,7 +22,7 @@ use crate::tables::effect::Effect;
 use crate::units::Epoch;
 use chains::Heads;
 use node::{Chain, Node, keys};
-use nodes::{Nodes, Place};
+use nodes::{NodePlace, Nodes};
 
 /// Granules of new or old blocks whose counts stand in one refs page.
 const GRANULES: u64 = Region::Refs.entries_per_page() / Region::Fingerprints.entries_per_page();
@@ -37,7 +37,7 @@ pub(crate) struct Live {
     names: Pieces,
     newest: Epoch,
     /// The oldest of the links that is in no compacted unit, or an older one that was forgotten.
-    compacted: Place,
+    compacted: NodePlace,
 }
 
 /// Pieces of effects, oldest first, and how a page finds them.
@@ -131,7 +131,7 @@ impl Live {
     pub fn apply(&self, upto: Epoch, id: PageId, content: &mut PageContent) -> bool {
         let oldest = (0..SECTORS).map(|sector| content.tag(sector)).min().unwrap_or(0);
         let pieces = self.of(id.region);
-        let mut places: Vec<Place> = pieces.on(id).collect();
+        let mut places: Vec<NodePlace> = pieces.on(id).collect();
         // A refs page has forty chains, and a node may be in two of them.
         places.sort_unstable_by_key(|&place| pieces.nodes.age(place));
         places.dedup();
@@ -242,12 +242,12 @@ impl Pieces {
     }
 
     /// The nodes that change a page, chain for chain.
-    fn on(&self, id: PageId) -> impl Iterator<Item = Place> {
+    fn on(&self, id: PageId) -> impl Iterator<Item = NodePlace> {
         self.chains_on(id).flatten()
     }
 
     /// The chains of nodes that change a page, in each the newest first.
-    fn chains_on(&self, id: PageId) -> impl Iterator<Item = impl Iterator<Item = Place>> {
+    fn chains_on(&self, id: PageId) -> impl Iterator<Item = impl Iterator<Item = NodePlace>> {
         let (chains, keys): (&[Chain], _) = match id.region {
             Region::Written => (&[], 0..0),
             Region::Map => (&[Chain::Map], id.index..id.index + 1),

@@ -7,7 +7,7 @@
 
 use crate::format::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MapEntry, PBN_MAX};
 use crate::format::page::Region;
-use crate::tables::effect::{Effect, Name};
+use crate::tables::effect::{Effect, EntryChange};
 use crate::units::{Epoch, Lbn, Pbn, index};
 use std::array;
 
@@ -83,7 +83,7 @@ fn upper_byte(number: u64) -> u8 {
 fn numbers(piece: &Effect<'_>) -> [Option<u64>; 3] {
     let (lbn, old) = (piece.lbn.map(Lbn::get), piece.old.map(Pbn::get));
     match piece.to {
-        _ if piece.name == Name::Removed => [lbn, old, None],
+        _ if piece.name == EntryChange::Removed => [lbn, old, None],
         MapEntry::Block { pbn, slot } => [lbn, Some(pbn.get() | (u64::from(slot) << SLOT_SHIFT)), old],
         MapEntry::Unmapped | MapEntry::Zero | MapEntry::Lost => [lbn, None, old],
     }
@@ -98,9 +98,9 @@ pub(super) fn keys(piece: &Effect<'_>) -> [Option<u32>; 3] {
 /// Words that a piece takes.
 pub(super) fn size(piece: &Effect<'_>) -> usize {
     let name = match piece.name {
-        Name::Of(_) => ENTRY_SIZE,
-        Name::Short(shorts) => shorts.len(),
-        Name::None | Name::Removed | Name::Counted => 0,
+        EntryChange::Of(_) => ENTRY_SIZE,
+        EntryChange::Short(shorts) => shorts.len(),
+        EntryChange::None | EntryChange::Removed | EntryChange::Counted => 0,
     };
     2 + 2 * numbers(piece).into_iter().flatten().count() + name
 }
@@ -108,11 +108,11 @@ pub(super) fn size(piece: &Effect<'_>) -> usize {
 /// Appends the words of a piece.
 pub(super) fn encode(piece: &Effect<'_>, epochs: u64, links: [u32; 3], words: &mut Vec<u32>) {
     let name = match piece.name {
-        Name::None => NO_NAME,
-        Name::Of(_) => ENTRY,
-        Name::Short(_) => SHORT_NAMES,
-        Name::Removed => REMOVED,
-        Name::Counted => COUNTED,
+        EntryChange::None => NO_NAME,
+        EntryChange::Of(_) => ENTRY,
+        EntryChange::Short(_) => SHORT_NAMES,
+        EntryChange::Removed => REMOVED,
+        EntryChange::Counted => COUNTED,
     };
     assert!(piece.blocks < 1 << BLOCKS_BITS, "{piece:?} is larger than a page");
     assert!(epochs <= EPOCHS_MAX, "{piece:?} is {epochs} epochs younger than its chunk");
@@ -136,12 +136,12 @@ pub(super) fn encode(piece: &Effect<'_>, epochs: u64, links: [u32; 3], words: &m
     }
     words[begin..begin + 2].copy_from_slice(&[head, u32::from_le_bytes(uppers)]);
     match piece.name {
-        Name::Of(entry) => {
+        EntryChange::Of(entry) => {
             let bytes = entry.encode();
             words.extend((0..ENTRY_SIZE).map(|word| u32::from_le_bytes(array::from_fn(|byte| bytes[4 * word + byte]))));
         }
-        Name::Short(shorts) => words.extend_from_slice(shorts),
-        Name::None | Name::Removed | Name::Counted => {}
+        EntryChange::Short(shorts) => words.extend_from_slice(shorts),
+        EntryChange::None | EntryChange::Removed | EntryChange::Counted => {}
     }
 }
 
@@ -214,18 +214,18 @@ impl<'a> Node<'a> {
         self.name_at() + name
     }
 
-    fn name(self) -> Name<'a> {
+    fn name(self) -> EntryChange<'a> {
         let words = &self.words[self.name_at()..self.words()];
         match self.name_number() {
             ENTRY => {
                 let mut bytes = [0; FINGERPRINT_ENTRY_SIZE];
                 bytes.chunks_exact_mut(4).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
-                Name::Of(FingerprintEntry::decode(&bytes).expect("the words of an entry are those of one that was encoded"))
+                EntryChange::Of(FingerprintEntry::decode(&bytes).expect("the words of an entry are those of one that was encoded"))
             }
-            SHORT_NAMES => Name::Short(words),
-            REMOVED => Name::Removed,
-            COUNTED => Name::Counted,
-            _ => Name::None,
+            SHORT_NAMES => EntryChange::Short(words),
+            REMOVED => EntryChange::Removed,
+            COUNTED => EntryChange::Counted,
+            _ => EntryChange::None,
         }
     }
 
@@ -234,7 +234,7 @@ impl<'a> Node<'a> {
         let name = self.name();
         let new = self.number(Chain::New);
         let (to, old) = match new {
-            Some(number) if name == Name::Removed => (MapEntry::Unmapped, Some(number)),
+            Some(number) if name == EntryChange::Removed => (MapEntry::Unmapped, Some(number)),
             Some(number) => {
                 let slot = upper_byte(number) >> (SLOT_SHIFT - u32::BITS);
                 (MapEntry::Block { pbn: block(number), slot }, self.number(Chain::Old))

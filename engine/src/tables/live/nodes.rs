@@ -20,9 +20,9 @@ const WORDS_MAX: u32 = 1 << 31;
 
 /// The place of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u32);
+pub(super) struct NodePlace(u32);
 
-impl Place {
+impl NodePlace {
     /// Its word in its chunk.
     fn word(self) -> usize {
         index(u64::from(self.0 % CHUNK_WORDS))
@@ -53,16 +53,16 @@ struct Chunk {
 pub(super) struct Nodes {
     chunks: VecDeque<Chunk>,
     /// Lies in the first chunk; where there is none, it is the end.
-    oldest: Place,
+    oldest: NodePlace,
     /// Behind the newest node; where there is none, it begins a chunk.
-    end: Place,
+    end: NodePlace,
     len: u64,
 }
 
 impl Nodes {
     /// No nodes yet. The first will be about here.
     pub fn new(first: u32) -> Self {
-        let first = Place(first - first % CHUNK_WORDS);
+        let first = NodePlace(first - first % CHUNK_WORDS);
         Self { chunks: VecDeque::new(), oldest: first, end: first, len: 0 }
     }
 
@@ -77,38 +77,38 @@ impl Nodes {
     }
 
     /// The number of words between the oldest node and this place: less is older.
-    pub fn age(&self, place: Place) -> u32 {
+    pub fn age(&self, place: NodePlace) -> u32 {
         place.0.wrapping_sub(self.oldest.0)
     }
 
     /// Whether a node is at this place.
-    pub fn lives(&self, place: Place) -> bool {
+    pub fn lives(&self, place: NodePlace) -> bool {
         self.age(place) < self.age(self.end)
     }
 
     /// A place that is no node's (invariant 2).
-    pub fn nowhere(&self) -> Place {
-        Place(self.oldest.0.wrapping_sub(1))
+    pub fn nowhere(&self) -> NodePlace {
+        NodePlace(self.oldest.0.wrapping_sub(1))
     }
 
-    fn chunk(&self, place: Place) -> usize {
+    fn chunk(&self, place: NodePlace) -> usize {
         let words = self.age(place) + self.oldest.0 % CHUNK_WORDS;
         index(u64::from(words / CHUNK_WORDS))
     }
 
     /// The node at this place, where one lives.
-    pub fn get(&self, place: Place) -> Node<'_> {
+    pub fn get(&self, place: NodePlace) -> Node<'_> {
         let chunk = &self.chunks[self.chunk(place)];
         Node::new(&chunk.words[place.word()..], chunk.since)
     }
 
     /// The place with which a node's chain goes on.
-    pub fn link(&self, place: Place, chain: Chain) -> Place {
-        Place(self.get(place).link(chain))
+    pub fn link(&self, place: NodePlace, chain: Chain) -> NodePlace {
+        NodePlace(self.get(place).link(chain))
     }
 
     /// Makes a node's chain go on elsewhere.
-    pub fn set_link(&mut self, place: Place, chain: Chain, to: Place) {
+    pub fn set_link(&mut self, place: NodePlace, chain: Chain, to: NodePlace) {
         let (word, at) = (place.word() + self.get(place).link_at(chain), self.chunk(place));
         self.chunks[at].words[word] = to.0;
     }
@@ -117,7 +117,7 @@ impl Nodes {
     ///
     /// # Panics
     /// When 8 GiB of nodes live.
-    pub fn next(&mut self, epoch: Epoch, piece: &Effect<'_>) -> Place {
+    pub fn next(&mut self, epoch: Epoch, piece: &Effect<'_>) -> NodePlace {
         let fits = |chunk: &Chunk| chunk.words.len() + size(piece) <= CHUNK_SIZE && epoch - chunk.since <= EPOCHS_MAX;
         if !self.chunks.back().is_some_and(fits) {
             self.end = if self.end.word() == 0 { self.end } else { self.end.next_chunk() };
@@ -128,7 +128,7 @@ impl Nodes {
     }
 
     /// Puts a node to the place that [`Self::next`] has just returned. The links of chains that it is not in do not matter.
-    pub fn push(&mut self, epoch: Epoch, piece: &Effect<'_>, links: [Place; 3]) {
+    pub fn push(&mut self, epoch: Epoch, piece: &Effect<'_>, links: [NodePlace; 3]) {
         let newest = self.chunks.len() - 1;
         let chunk = &mut self.chunks[newest];
         let begin = chunk.words.len();
@@ -145,7 +145,7 @@ impl Nodes {
     }
 
     /// Links every node, oldest first, to the places that `links` gives for its keys and its place.
-    pub fn link_all(&mut self, mut links: impl FnMut([Option<u32>; 3], Place) -> [Place; 3]) {
+    pub fn link_all(&mut self, mut links: impl FnMut([Option<u32>; 3], NodePlace) -> [NodePlace; 3]) {
         let mut place = self.oldest;
         for chunk in &mut self.chunks {
             let mut at = place.word();
@@ -191,12 +191,12 @@ impl Nodes {
     }
 
     /// Behind the newest node: where the next one will be, or before it in the chunk that this one ends.
-    pub fn end(&self) -> Place {
+    pub fn end(&self) -> NodePlace {
         self.end
     }
 
     /// The first place from `from` on whose node, if there is one, is of a later epoch than this one.
-    pub fn behind(&self, from: Place, epoch: Epoch) -> Place {
+    pub fn behind(&self, from: NodePlace, epoch: Epoch) -> NodePlace {
         let mut place = self.at_least_oldest(from);
         while place != self.end {
             if self.chunks[self.chunk(place)].words.len() <= place.word() {
@@ -214,7 +214,7 @@ impl Nodes {
     }
 
     /// This place, or the oldest node's where that lies behind it.
-    pub fn at_least_oldest(&self, place: Place) -> Place {
+    pub fn at_least_oldest(&self, place: NodePlace) -> NodePlace {
         if self.lives(place) || place == self.end { place } else { self.oldest }
     }
 
@@ -224,7 +224,7 @@ impl Nodes {
     }
 
     /// Those from this place on; all, where it is that of a forgotten node.
-    pub fn iter_from(&self, from: Place) -> impl Iterator<Item = Node<'_>> {
+    pub fn iter_from(&self, from: NodePlace) -> impl Iterator<Item = Node<'_>> {
         let from = self.at_least_oldest(from);
         let mut first = from.word();
         self.chunks.iter().skip(self.chunk(from)).flat_map(move |chunk| {

@@ -160,7 +160,7 @@ const _: () = assert!(size_of::<InHeader>() == 40 && size_of::<WriteIn>() == 40 
 
 /// The operation that the kernel asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask<'a> {
+pub enum Operation<'a> {
     Init {
         major: u32,
         minor: u32,
@@ -224,7 +224,7 @@ pub enum Ask<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub header: InHeader,
-    pub ask: Ask<'a>,
+    pub ask: Operation<'a>,
 }
 
 /// Bytes that are no request. Where they have a number, the kernel can get an error for it.
@@ -254,7 +254,7 @@ pub fn parse(head: &[u8], received: usize) -> Result<Request<'_>, Malformed> {
     Ok(Request { header, ask })
 }
 
-fn parse_body(code: u32, body: &[u8], received: usize, head_bytes: usize) -> Option<Ask<'_>> {
+fn parse_body(code: u32, body: &[u8], received: usize, head_bytes: usize) -> Option<Operation<'_>> {
     Some(match code {
         opcode::INIT => {
             let (fixed, rest) = InitIn::read_from_prefix(body).ok()?;
@@ -263,44 +263,44 @@ fn parse_body(code: u32, body: &[u8], received: usize, head_bytes: usize) -> Opt
                 Ok((flags2, _)) if low & init::INIT_EXT != 0 => u64::from(flags2) << 32,
                 _ => 0,
             };
-            Ask::Init { major: fixed.major, minor: fixed.minor, max_readahead: fixed.max_readahead, flags: low | high }
+            Operation::Init { major: fixed.major, minor: fixed.minor, max_readahead: fixed.max_readahead, flags: low | high }
         }
-        opcode::DESTROY => Ask::Destroy,
-        opcode::FORGET | opcode::BATCH_FORGET => Ask::Forget,
+        opcode::DESTROY => Operation::Destroy,
+        opcode::FORGET | opcode::BATCH_FORGET => Operation::Forget,
         opcode::LOOKUP => match body.iter().position(|&b| b == 0) {
-            Some(end) => Ask::Lookup { name: Some(&body[..end]) },
-            None if received > head_bytes => Ask::Lookup { name: None },
+            Some(end) => Operation::Lookup { name: Some(&body[..end]) },
+            None if received > head_bytes => Operation::Lookup { name: None },
             None => return None,
         },
-        opcode::GETATTR => Ask::GetAttr,
+        opcode::GETATTR => Operation::GetAttr,
         opcode::SETATTR => {
             let (fixed, _) = SetAttrIn::read_from_prefix(body).ok()?;
-            Ask::SetAttr { valid: fixed.valid, size: fixed.size }
+            Operation::SetAttr { valid: fixed.valid, size: fixed.size }
         }
-        opcode::OPEN => Ask::Open { flags: u32::read_from_prefix(body).ok()?.0 },
-        opcode::OPENDIR => Ask::OpenDir,
-        opcode::RELEASE | opcode::RELEASEDIR => Ask::Release,
+        opcode::OPEN => Operation::Open { flags: u32::read_from_prefix(body).ok()?.0 },
+        opcode::OPENDIR => Operation::OpenDir,
+        opcode::RELEASE | opcode::RELEASEDIR => Operation::Release,
         opcode::READ | opcode::READDIR | opcode::READDIRPLUS | opcode::WRITE => {
             let (fixed, _) = WriteIn::read_from_prefix(body).ok()?;
             let (offset, bytes) = (fixed.offset, fixed.size);
             match code {
-                opcode::READ => Ask::Read { offset, bytes },
+                opcode::READ => Operation::Read { offset, bytes },
                 opcode::WRITE if received as u64 == HEAD_BYTES as u64 + u64::from(bytes) => {
                     let fua = fixed.open_flags & OFlags::DSYNC.bits() != 0;
-                    Ask::Write { offset, bytes, fua }
+                    Operation::Write { offset, bytes, fua }
                 }
                 opcode::WRITE => return None,
-                _ => Ask::ReadDir { offset, bytes, plus: code == opcode::READDIRPLUS },
+                _ => Operation::ReadDir { offset, bytes, plus: code == opcode::READDIRPLUS },
             }
         }
-        opcode::STATFS => Ask::Statfs,
-        opcode::FSYNC | opcode::SYNCFS => Ask::Sync,
-        opcode::FSYNCDIR => Ask::SyncDir,
+        opcode::STATFS => Operation::Statfs,
+        opcode::FSYNC | opcode::SYNCFS => Operation::Sync,
+        opcode::FSYNCDIR => Operation::SyncDir,
         opcode::FALLOCATE => {
             let (fixed, _) = FallocateIn::read_from_prefix(body).ok()?;
-            Ask::Fallocate { offset: fixed.offset, bytes: fixed.length, mode: fixed.mode }
+            Operation::Fallocate { offset: fixed.offset, bytes: fixed.length, mode: fixed.mode }
         }
-        opcode::INTERRUPT => Ask::Interrupt,
+        opcode::INTERRUPT => Operation::Interrupt,
         opcode::MKNOD
         | opcode::MKDIR
         | opcode::UNLINK
@@ -310,8 +310,8 @@ fn parse_body(code: u32, body: &[u8], received: usize, head_bytes: usize) -> Opt
         | opcode::LINK
         | opcode::SYMLINK
         | opcode::CREATE
-        | opcode::TMPFILE => Ask::Change,
-        _ => Ask::Other,
+        | opcode::TMPFILE => Operation::Change,
+        _ => Operation::Other,
     })
 }
 

@@ -14,7 +14,7 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_ne_bytes()).collect()
 }
 
-fn parsed(bytes: &[u8]) -> Result<Ask<'_>, Malformed> {
+fn parsed(bytes: &[u8]) -> Result<Operation<'_>, Malformed> {
     parse(&bytes[..bytes.len().min(HEAD_BYTES)], bytes.len()).map(|r| r.ask)
 }
 
@@ -60,26 +60,26 @@ fn with_stated_length(mut bytes: Vec<u8>) -> Vec<u8> {
 fn requests_are_understood() {
     let all: Vec<_> = samples().into_iter().map(with_stated_length).collect();
     let asks: Vec<_> = all.iter().map(|bytes| parsed(bytes).unwrap()).collect();
-    let init = Ask::Init { major: 7, minor: 41, max_readahead: 131_072, flags: init::INIT_EXT | init::ASYNC_DIO | init::HAS_RESEND };
+    let init = Operation::Init { major: 7, minor: 41, max_readahead: 131_072, flags: init::INIT_EXT | init::ASYNC_DIO | init::HAS_RESEND };
     let expected = [
-        Ask::Lookup { name: Some(b"disk") },
-        Ask::Lookup { name: None },
-        Ask::Forget,
-        Ask::GetAttr,
-        Ask::SetAttr { valid: setattr::SIZE, size: 4096 },
-        Ask::Open { flags: 2 },
-        Ask::Read { offset: 8192, bytes: 4096 },
-        Ask::Write { offset: 8192, bytes: 512, fua: false },
-        Ask::Statfs,
-        Ask::Release,
-        Ask::Sync,
+        Operation::Lookup { name: Some(b"disk") },
+        Operation::Lookup { name: None },
+        Operation::Forget,
+        Operation::GetAttr,
+        Operation::SetAttr { valid: setattr::SIZE, size: 4096 },
+        Operation::Open { flags: 2 },
+        Operation::Read { offset: 8192, bytes: 4096 },
+        Operation::Write { offset: 8192, bytes: 512, fua: false },
+        Operation::Statfs,
+        Operation::Release,
+        Operation::Sync,
         init,
-        Ask::ReadDir { offset: 0, bytes: 4096, plus: false },
-        Ask::Interrupt,
-        Ask::Destroy,
-        Ask::Fallocate { offset: 4096, bytes: 8192, mode: falloc::PUNCH_HOLE },
-        Ask::ReadDir { offset: 1, bytes: 4096, plus: true },
-        Ask::Other,
+        Operation::ReadDir { offset: 0, bytes: 4096, plus: false },
+        Operation::Interrupt,
+        Operation::Destroy,
+        Operation::Fallocate { offset: 4096, bytes: 8192, mode: falloc::PUNCH_HOLE },
+        Operation::ReadDir { offset: 1, bytes: 4096, plus: true },
+        Operation::Other,
     ];
     assert_eq!(asks, expected);
 }
@@ -93,7 +93,7 @@ fn a_resent_request_keeps_its_whole_number() {
 #[test]
 fn flags_above_32_count_only_where_the_kernel_announces_them() {
     let bytes = request(26, &words(&[pair(7, 31), pair(0, 1 << 15), pair(1 << 7, 0), 0, 0]));
-    assert_eq!(parsed(&bytes), Ok(Ask::Init { major: 7, minor: 31, max_readahead: 0, flags: init::ASYNC_DIO }));
+    assert_eq!(parsed(&bytes), Ok(Operation::Init { major: 7, minor: 31, max_readahead: 0, flags: init::ASYNC_DIO }));
 }
 
 #[test]

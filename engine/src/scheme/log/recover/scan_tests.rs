@@ -14,7 +14,7 @@ use crate::format::record::{OldRun, Record};
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
 use crate::io::LogUnit;
 use crate::scheme::log::places::runs;
-use crate::tables::effect::{Effect, Name};
+use crate::tables::effect::{Effect, EntryChange};
 use crate::units::{Epoch, Lbn, Pbn};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,11 +135,11 @@ impl Medium {
 /// An effect that outlives its record.
 fn kept(effect: &Effect<'_>) -> Effect<'static> {
     let name = match effect.name {
-        Name::None => Name::None,
-        Name::Of(entry) => Name::Of(entry),
-        Name::Short(shorts) => Name::Short(shorts.to_vec().leak()),
-        Name::Removed => Name::Removed,
-        Name::Counted => Name::Counted,
+        EntryChange::None => EntryChange::None,
+        EntryChange::Of(entry) => EntryChange::Of(entry),
+        EntryChange::Short(shorts) => EntryChange::Short(shorts.to_vec().leak()),
+        EntryChange::Removed => EntryChange::Removed,
+        EntryChange::Counted => EntryChange::Counted,
     };
     Effect { lbn: effect.lbn, blocks: effect.blocks, to: effect.to, old: effect.old, name }
 }

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::{Live, block, link, named};
-use crate::tables::effect::{Effect, Name};
+use crate::tables::effect::{Effect, EntryChange};
 use crate::units::Epoch;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -60,27 +60,27 @@ fn random(n: u64, below: u64) -> u64 {
 }
 
 /// Overwrites a random block of 64 GiB.
-fn overwrite(n: u64, name: Name<'static>) -> Effect<'static> {
+fn overwrite(n: u64, name: EntryChange<'static>) -> Effect<'static> {
     const BLOCKS: u64 = (64 << 30) / 4096;
     Effect { name, ..link(random(3 * n, BLOCKS), block(random(3 * n + 1, BLOCKS)), Some(random(3 * n + 2, BLOCKS))) }
 }
 
 /// Pushes this many, an epoch each, and looks all the time.
-fn takes_at_most(bytes_each: u64, effects: u64, name: impl Fn(u64) -> Name<'static>) {
+fn takes_at_most(bytes_each: u64, effects: u64, name: impl Fn(u64) -> EntryChange<'static>) {
     let before = held();
     let mut live = Live::new(0);
     for n in 1..=effects {
         live.push(Epoch(n), &overwrite(n, name(n)));
         if n % 1000 == 0 {
-            let (said, taken) = (live.bytes(), taken_since(before));
-            assert!(said.abs_diff(taken) * 10 <= taken, "{n} effects say that they take {said} bytes, and take {taken}");
+            let (reported, taken) = (live.bytes(), taken_since(before));
+            assert!(reported.abs_diff(taken) * 10 <= taken, "{n} effects say that they take {reported} bytes, and take {taken}");
             assert!(n < 10_000 || taken <= bytes_each * n, "{n} effects take {taken} bytes");
         }
     }
     for n in (0..effects).step_by(7000) {
         live.forget_upto(Epoch(n));
-        let (said, taken) = (live.bytes(), taken_since(before));
-        assert!(said.abs_diff(taken) * 10 <= taken, "after {n} of {effects} they say {said} bytes, and take {taken}");
+        let (reported, taken) = (live.bytes(), taken_since(before));
+        assert!(reported.abs_diff(taken) * 10 <= taken, "after {n} of {effects} they say {reported} bytes, and take {taken}");
     }
     live.forget_upto(Epoch(effects));
     // The chains of links, and of names.
@@ -89,7 +89,7 @@ fn takes_at_most(bytes_each: u64, effects: u64, name: impl Fn(u64) -> Name<'stat
 
 #[test]
 fn an_effect_takes_40_bytes() {
-    takes_at_most(40, 100_000, |_| Name::None);
+    takes_at_most(40, 100_000, |_| EntryChange::None);
 }
 
 #[test]
@@ -106,8 +106,8 @@ fn a_compacted_effect_takes_40_bytes() {
         live.push(Epoch(n), &overwrite(n, named(n)));
         if n % 1000 == 0 {
             live.compacted_upto(Epoch(n));
-            let (said, taken) = (live.bytes(), taken_since(before));
-            assert!(said.abs_diff(taken) * 10 <= taken, "{n} effects say that they take {said} bytes, and take {taken}");
+            let (reported, taken) = (live.bytes(), taken_since(before));
+            assert!(reported.abs_diff(taken) * 10 <= taken, "{n} effects say that they take {reported} bytes, and take {taken}");
             assert!(n < 10_000 || taken <= 41 * n, "{n} effects take {taken} bytes");
         }
     }

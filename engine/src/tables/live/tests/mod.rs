@@ -9,7 +9,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, REFS_UNKNOWN};
 use crate::format::geometry::LOGICAL_BLOCKS_MAX;
 use crate::format::page::{PageContent, PageId, Region};
-use crate::tables::effect::{Effect, Name};
+use crate::tables::effect::{Effect, EntryChange};
 use crate::units::{Epoch, Lbn, Pbn};
 
 fn block(pbn: u64) -> MapEntry {
@@ -17,15 +17,15 @@ fn block(pbn: u64) -> MapEntry {
 }
 
 fn link(lbn: u64, to: MapEntry, old: Option<u64>) -> Effect<'static> {
-    Effect { lbn: Some(Lbn(lbn)), blocks: 1, to, old: old.map(Pbn), name: Name::None }
+    Effect { lbn: Some(Lbn(lbn)), blocks: 1, to, old: old.map(Pbn), name: EntryChange::None }
 }
 
 fn removed(pbn: u64) -> Effect<'static> {
-    Effect { lbn: None, blocks: 1, to: MapEntry::Unmapped, old: Some(Pbn(pbn)), name: Name::Removed }
+    Effect { lbn: None, blocks: 1, to: MapEntry::Unmapped, old: Some(Pbn(pbn)), name: EntryChange::Removed }
 }
 
-fn named(n: u64) -> Name<'static> {
-    Name::Of(FingerprintEntry::of(Fingerprint::of_digest(blake3::hash(&n.to_le_bytes()).as_bytes())))
+fn named(n: u64) -> EntryChange<'static> {
+    EntryChange::Of(FingerprintEntry::of(Fingerprint::of_digest(blake3::hash(&n.to_le_bytes()).as_bytes())))
 }
 
 /// Short names, all different.
@@ -55,13 +55,13 @@ fn all_that_an_effect_says_comes_back() {
     let last = MapEntry::Block { pbn: PBN_MAX, slot: 15 };
     let effects = [
         whole(named(1), last, Some(PBN_MAX)),
-        whole(Name::Short(&[u32::MAX]), last, None),
-        whole(Name::None, last, Some(Pbn(0))),
-        whole(Name::None, MapEntry::Zero, Some(PBN_MAX)),
-        whole(Name::None, MapEntry::Lost, None),
-        Effect { blocks: 800, lbn: Some(Lbn(0)), ..whole(Name::None, MapEntry::Unmapped, None) },
-        Effect { lbn: None, ..whole(Name::Of(FingerprintEntry { kind: Kind::Carrier, ..FingerprintEntry::NONE }), block(0), None) },
-        Effect { lbn: None, ..whole(Name::None, MapEntry::Unmapped, Some(PBN_MAX)) },
+        whole(EntryChange::Short(&[u32::MAX]), last, None),
+        whole(EntryChange::None, last, Some(Pbn(0))),
+        whole(EntryChange::None, MapEntry::Zero, Some(PBN_MAX)),
+        whole(EntryChange::None, MapEntry::Lost, None),
+        Effect { blocks: 800, lbn: Some(Lbn(0)), ..whole(EntryChange::None, MapEntry::Unmapped, None) },
+        Effect { lbn: None, ..whole(EntryChange::Of(FingerprintEntry { kind: Kind::Carrier, ..FingerprintEntry::NONE }), block(0), None) },
+        Effect { lbn: None, ..whole(EntryChange::None, MapEntry::Unmapped, Some(PBN_MAX)) },
         removed(PBN_MAX.get()),
     ];
     let mut live = Live::new(0);
@@ -77,7 +77,7 @@ fn all_that_an_effect_says_comes_back() {
 #[test]
 fn runs_are_cut_where_a_page_or_a_granule_ends() {
     let mut live = Live::new(0);
-    let run = Effect { lbn: Some(Lbn(700)), blocks: 500, to: block(150), old: Some(Pbn(3990)), name: Name::Short(&SHORTS) };
+    let run = Effect { lbn: Some(Lbn(700)), blocks: 500, to: block(150), old: Some(Pbn(3990)), name: EntryChange::Short(&SHORTS) };
     live.push(Epoch(1), &run);
     let pieces: Vec<_> =
         live.links.iter().map(|(_, e)| (e.lbn.unwrap().get(), e.blocks, e.to.pbn().unwrap().get(), e.old.unwrap().get())).collect();
@@ -137,11 +137,11 @@ fn the_last_to_speak_of_an_entry_is_right() {
     live.push(Epoch(3), &birth(2));
     let read = |live: &Live| {
         let content = |region| loaded(live, page(region, 0), &PageContent::empty());
-        (content(Region::Map).map(3), content(Region::Refs).refs(9), Name::Of(content(Region::Fingerprints).fingerprint(9)))
+        (content(Region::Map).map(3), content(Region::Refs).refs(9), EntryChange::Of(content(Region::Fingerprints).fingerprint(9)))
     };
     assert_eq!(read(&live), (block(9), 2, named(2)));
     live.push(Epoch(3), &removed(9));
-    assert_eq!(read(&live), (block(9), 1, Name::Of(FingerprintEntry::NONE)));
+    assert_eq!(read(&live), (block(9), 1, EntryChange::Of(FingerprintEntry::NONE)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::format::entry::{FingerprintEntry, MapEntry, REFS_MAX, REFS_UNKNOWN};
 use crate::format::page::{PageContent, PageId, Region, SECTORS};
-use crate::tables::effect::{Effect, Name};
+use crate::tables::effect::{Effect, EntryChange};
 use crate::units::{Lbn, Pbn, count, index};
 
 /// Two map pages and a half.
@@ -90,19 +90,19 @@ impl Tables {
                 to.pbn().into_iter().for_each(|pbn| self.count(pbn, 1));
             }
             let (named, entry) = match effect.name {
-                Name::None => {
+                EntryChange::None => {
                     if let (None, Some(pbn)) = (effect.lbn, old) {
                         self.strays[self.origin.pbn_index(pbn)] -= 1;
                     }
                     continue;
                 }
-                Name::Of(entry) => (to.pbn().unwrap(), entry),
-                Name::Short(shorts) => (to.pbn().unwrap(), FingerprintEntry::of_short(shorts[index(i)])),
-                Name::Removed => (old.unwrap(), FingerprintEntry::NONE),
-                Name::Counted => unreachable!("no step makes one"),
+                EntryChange::Of(entry) => (to.pbn().unwrap(), entry),
+                EntryChange::Short(shorts) => (to.pbn().unwrap(), FingerprintEntry::of_short(shorts[index(i)])),
+                EntryChange::Removed => (old.unwrap(), FingerprintEntry::NONE),
+                EntryChange::Counted => unreachable!("no step makes one"),
             };
             self.names[self.origin.pbn_index(named)] = entry;
-            if effect.name != Name::Removed {
+            if effect.name != EntryChange::Removed {
                 self.count(named, 1);
             }
         }

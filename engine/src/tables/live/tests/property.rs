@@ -6,7 +6,7 @@ use crate::format::entry::{FingerprintEntry, Kind, MapEntry, PBN_MAX, REFS_MAX, 
 use crate::format::geometry::LOGICAL_BLOCKS_MAX;
 use crate::format::page::{PageContent, PageId, Region, SECTORS};
 use crate::map::Map;
-use crate::tables::effect::{Effect, Name};
+use crate::tables::effect::{Effect, EntryChange};
 use crate::units::{Epoch, count, index};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -151,34 +151,34 @@ impl World {
         match step {
             Step::New { lbn, pbn, blocks } => {
                 let (first, free) = Self::run(pbn, blocks, free)?;
-                let (new, before) = (mapped(lbn, free, to(first, 0), Name::None), self.done.len() + self.open.len());
+                let (new, before) = (mapped(lbn, free, to(first, 0), EntryChange::None), self.done.len() + self.open.len());
                 let shorts = &SHORTS[before % 100..][..index(new.blocks)];
-                let name = if blocks == 1 { named(count(before)) } else { Name::Short(shorts) };
+                let name = if blocks == 1 { named(count(before)) } else { EntryChange::Short(shorts) };
                 Some(Effect { name, ..new })
             }
             Step::Link { lbn, pbn, blocks, slot } => {
                 let (old, _) = self.olds(lbn, 1);
                 // A link that takes the place of one to the same block goes where no other does.
                 if let Some(pbn) = old.filter(|&pbn| self.now.refs[pbn] == REFS_MAX) {
-                    return Some(mapped(lbn, 1, to(pbn, slot), Name::None));
+                    return Some(mapped(lbn, 1, to(pbn, slot), EntryChange::None));
                 }
                 let linked = |pbn: usize| self.counts(pbn) || self.now.refs[pbn] == REFS_UNKNOWN;
                 let (first, linked) = Self::run(pbn, blocks, linked)?;
-                Some(mapped(lbn, linked, to(first, slot), Name::None))
+                Some(mapped(lbn, linked, to(first, slot), EntryChange::None))
             }
-            Step::Clear { lbn, blocks, to } => Some(mapped(lbn, blocks, to, Name::None)),
+            Step::Clear { lbn, blocks, to } => Some(mapped(lbn, blocks, to, EntryChange::None)),
             Step::Remove { pbn, blocks } => {
                 let (first, blocks) = Self::run(pbn, blocks, |pbn| !self.now.names[pbn].is_none())?;
-                unmapped(MapEntry::Unmapped, Some(first), blocks, Name::Removed)
+                unmapped(MapEntry::Unmapped, Some(first), blocks, EntryChange::Removed)
             }
             Step::Carrier { pbn } => {
                 let (first, _) = Self::run(pbn, 1, free)?;
                 let entry = FingerprintEntry { kind: Kind::Carrier, ..FingerprintEntry::NONE };
-                unmapped(to(first, 0), None, 1, Name::Of(entry))
+                unmapped(to(first, 0), None, 1, EntryChange::Of(entry))
             }
             Step::Stray { pbn } => {
                 let (first, _) = Self::run(pbn, 1, |pbn| self.now.strays[pbn] > 0)?;
-                unmapped(MapEntry::Unmapped, Some(first), 1, Name::None)
+                unmapped(MapEntry::Unmapped, Some(first), 1, EntryChange::None)
             }
             _ => None,
         }

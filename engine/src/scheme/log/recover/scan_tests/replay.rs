@@ -3,15 +3,15 @@
 use super::*;
 
 fn added(lbn: u64, pbn: u64, old: Option<u64>) -> Effect<'static> {
-    Effect { lbn: Some(Lbn(lbn)), blocks: 1, to: block(pbn), old: old.map(Pbn), name: Name::Of(name(pbn)) }
+    Effect { lbn: Some(Lbn(lbn)), blocks: 1, to: block(pbn), old: old.map(Pbn), name: EntryChange::Of(name(pbn)) }
 }
 
 fn linked(lbn: u64, pbn: u64, old: Option<u64>) -> Effect<'static> {
-    Effect { name: Name::None, ..added(lbn, pbn, old) }
+    Effect { name: EntryChange::None, ..added(lbn, pbn, old) }
 }
 
 fn cleared(lbn: u64, blocks: u64, old: Option<u64>) -> Effect<'static> {
-    Effect { lbn: Some(Lbn(lbn)), blocks, to: MapEntry::Unmapped, old: old.map(Pbn), name: Name::None }
+    Effect { lbn: Some(Lbn(lbn)), blocks, to: MapEntry::Unmapped, old: old.map(Pbn), name: EntryChange::None }
 }
 
 fn replayed(log: &Medium, wrong: &[u64]) -> Vec<(u64, Effect<'static>)> {
@@ -43,7 +43,7 @@ fn what_names_content_that_is_not_there_is_dropped_and_nothing_else() {
         (12, linked(7, 21, Some(8))),
         (12, added(2, 21, Some(9))),
         (12, linked(3, 20, None)),
-        (12, Effect { lbn: None, blocks: 3, to: MapEntry::Unmapped, old: Some(Pbn(50)), name: Name::Removed }),
+        (12, Effect { lbn: None, blocks: 3, to: MapEntry::Unmapped, old: Some(Pbn(50)), name: EntryChange::Removed }),
     ];
     assert_eq!(replayed(&log, &[]), all);
     assert_eq!(ended.closing(&BTreeSet::new()), closing(0, &[]));
@@ -85,7 +85,7 @@ fn runs_are_split_where_old_blocks_are_put_right() {
         Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds: vec![OldRun { first: None, blocks: 6 }], shorts: vec![1, 2, 3, 4, 5, 6] };
     let log = Medium::of([first, closing, unit(13, vec![clear, extent])]);
     let effects = replayed(&log, &[]);
-    let fresh = Effect { lbn: Some(Lbn(10)), blocks: 6, to: block(200), old: None, name: Name::Short(&[1, 2, 3, 4, 5, 6]) };
+    let fresh = Effect { lbn: Some(Lbn(10)), blocks: 6, to: block(200), old: None, name: EntryChange::Short(&[1, 2, 3, 4, 5, 6]) };
     let expected = [
         cleared(10, 1, Some(60)),
         cleared(11, 1, Some(7)),
@@ -105,7 +105,7 @@ fn a_run_of_new_blocks_keeps_its_blocks_when_it_is_split() {
     let extent = Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds, shorts: vec![1, 2, 3] };
     let log = Medium::of([first, closing, unit(13, vec![extent])]);
     let run = |lbn, blocks, pbn, old, name| Effect { lbn: Some(Lbn(lbn)), blocks, to: block(pbn), old: Some(Pbn(old)), name };
-    let named = [Name::Short(&[1, 2]), Name::Short(&[3])];
+    let named = [EntryChange::Short(&[1, 2]), EntryChange::Short(&[3])];
     assert_eq!(replayed(&log, &[]), [(13, run(10, 2, 200, 60, named[0])), (13, run(12, 1, 202, 7, named[1]))]);
 }
 

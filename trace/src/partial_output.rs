@@ -4,16 +4,16 @@ use crate::error::TraceError;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The name of an output that is not complete yet, and the temporary name beside it. If it is dropped before [`Place::keep`], it removes
+/// The name of an output that is not complete yet, and the temporary name beside it. If it is dropped before [`PartialOutput::keep`], it removes
 /// the output.
-pub struct Place {
+pub struct PartialOutput {
     name: PathBuf,
     /// The temporary name that the output is written under.
     pub partial: PathBuf,
     is_kept: bool,
 }
 
-impl Place {
+impl PartialOutput {
     /// Reserves a name that is free or, with `replace`, that of an existing file. Creates nothing yet.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PartialOutput {
     fn drop(&mut self) {
         if !self.is_kept {
             let _ = std::fs::remove_dir_all(&self.partial).or_else(|_| std::fs::remove_file(&self.partial));

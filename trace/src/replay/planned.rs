@@ -5,7 +5,7 @@
 //! 3. Content is represented by words (`names.rs`). A block that the trace names has that name. If the trace names sectors, or a request
 //!    begins inside a block, each sector has a word of its own. Content that was not recorded equals nothing else.
 
-use crate::record::{Name, Op as Recorded, Record};
+use crate::record::{ContentName, Op as Recorded, Record};
 use crate::replay::names::{SECTORS, Words, mix};
 use onefold_engine::interface::Op;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES, index};
@@ -21,7 +21,7 @@ pub struct Content {
 
 /// A request that a replay will send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct PlannedRequest {
     pub op: Op,
     pub fua: bool,
     pub offset: u64,
@@ -33,7 +33,7 @@ pub struct Ask {
     pub think_ns: u64,
 }
 
-impl Ask {
+impl PlannedRequest {
     /// Returns whether it changes what the volume holds.
     #[must_use]
     pub fn changes(&self) -> bool {
@@ -50,29 +50,29 @@ impl Ask {
 /// The next item of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    Ask(Ask),
+    PlannedRequest(PlannedRequest),
     /// The beginning of a phase.
     Mark(String),
 }
 
 /// Turns records into requests.
-pub struct Asks<I: Iterator> {
+pub struct PlannedRequests<I: Iterator> {
     records: Peekable<I>,
     request_bytes_max: u64,
     /// The rest of a request that was too large.
-    rest: Option<Ask>,
+    rest: Option<PlannedRequest>,
     last_ns: u64,
     unknown: u64,
 }
 
-impl<E, I: Iterator<Item = Result<Record, E>>> Asks<I> {
+impl<E, I: Iterator<Item = Result<Record, E>>> PlannedRequests<I> {
     /// Turns these records into requests of at most `request_bytes_max` bytes, a multiple of 4096.
     #[must_use]
     pub fn new(records: I, request_bytes_max: u64) -> Self {
         Self { records: records.peekable(), request_bytes_max, rest: None, last_ns: 0, unknown: 0 }
     }
 
-    fn ask(&mut self, record: &Record) -> Ask {
+    fn ask(&mut self, record: &Record) -> PlannedRequest {
         let op = match record.op {
             Recorded::Read => Op::Read,
             Recorded::Write => Op::Write,
@@ -89,7 +89,7 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Asks<I> {
         }
         let contents = if op == Op::Write { self.contents(record) } else { Vec::new() };
         let (offset, length) = (record.offset.get(), record.length.get());
-        Ask { op, fua, offset, length, contents, recorded_ns: record.time_ns, think_ns: 0 }
+        PlannedRequest { op, fua, offset, length, contents, recorded_ns: record.time_ns, think_ns: 0 }
     }
 
     fn contents(&mut self, record: &Record) -> Vec<Content> {
@@ -105,25 +105,25 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Asks<I> {
         for i in 0..length / SECTOR_BYTES {
             let at = index(first_sector + i);
             let within = if named_by_sector { i } else { i / SECTORS as u64 };
-            let name = record.blocks.get(index(within)).map_or(Name::Unknown, |b| b.name);
+            let name = record.blocks.get(index(within)).map_or(ContentName::Unknown, |b| b.name);
             let word = match name {
-                Name::Zero => 0,
-                Name::Of(_) if named_by_sector => self.word(name),
-                Name::Of(_) => mix(self.word(name), i % SECTORS as u64),
+                ContentName::Zero => 0,
+                ContentName::Of(_) if named_by_sector => self.word(name),
+                ContentName::Of(_) => mix(self.word(name), i % SECTORS as u64),
                 // All unknown sectors of one block share one word.
-                Name::Unknown if at % SECTORS == 0 => *unknown.insert(self.word(name)),
-                Name::Unknown => *unknown.get_or_insert_with(|| self.word(name)),
+                ContentName::Unknown if at % SECTORS == 0 => *unknown.insert(self.word(name)),
+                ContentName::Unknown => *unknown.get_or_insert_with(|| self.word(name)),
             };
             contents[at / SECTORS].words[at % SECTORS] = word;
         }
         contents
     }
 
-    fn word(&mut self, name: Name) -> u64 {
+    fn word(&mut self, name: ContentName) -> u64 {
         match name {
-            Name::Zero => 0,
-            Name::Of(bytes) => u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")).max(1),
-            Name::Unknown => {
+            ContentName::Zero => 0,
+            ContentName::Of(bytes) => u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")).max(1),
+            ContentName::Unknown => {
                 self.unknown += 1;
                 mix(self.unknown, 0x756e_6b6e_6f77_6e00)
             }
@@ -131,7 +131,7 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Asks<I> {
     }
 
     /// Cuts a request down to what the volume accepts at once, and keeps the rest.
-    fn cut(&mut self, mut ask: Ask) -> Ask {
+    fn cut(&mut self, mut ask: PlannedRequest) -> PlannedRequest {
         let end = (ask.offset / BLOCK_BYTES * BLOCK_BYTES).saturating_add(self.request_bytes_max);
         if ask.offset + ask.length <= end || !matches!(ask.op, Op::Read | Op::Write) {
             return ask;
@@ -139,18 +139,18 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Asks<I> {
         let here = end - ask.offset;
         let blocks = index(self.request_bytes_max / BLOCK_BYTES);
         let contents = if ask.op == Op::Write { ask.contents.split_off(blocks) } else { Vec::new() };
-        self.rest = Some(Ask { offset: end, length: ask.length - here, contents, think_ns: 0, ..ask });
+        self.rest = Some(PlannedRequest { offset: end, length: ask.length - here, contents, think_ns: 0, ..ask });
         ask.length = here;
         ask
     }
 }
 
-impl<E, I: Iterator<Item = Result<Record, E>>> Iterator for Asks<I> {
+impl<E, I: Iterator<Item = Result<Record, E>>> Iterator for PlannedRequests<I> {
     type Item = Result<Next, E>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(rest) = self.rest.take() {
-            return Some(Ok(Next::Ask(self.cut(rest))));
+            return Some(Ok(Next::PlannedRequest(self.cut(rest))));
         }
         let record = match self.records.next()? {
             Ok(record) => record,
@@ -161,8 +161,8 @@ impl<E, I: Iterator<Item = Result<Record, E>>> Iterator for Asks<I> {
         if record.op == Recorded::Mark {
             return Some(Ok(Next::Mark(record.note.as_deref().unwrap_or_default().to_owned())));
         }
-        let ask = Ask { think_ns, ..self.ask(&record) };
-        Some(Ok(Next::Ask(self.cut(ask))))
+        let ask = PlannedRequest { think_ns, ..self.ask(&record) };
+        Some(Ok(Next::PlannedRequest(self.cut(ask))))
     }
 }
 
@@ -173,14 +173,14 @@ mod tests {
     use onefold_engine::units::Bytes;
 
     fn write(time_ns: u64, offset: u64, length: u64, names: &[u8]) -> Record {
-        let blocks = names.iter().map(|&n| Block::named(if n == 0 { Name::Zero } else { Name::Of([n; 20]) })).collect();
+        let blocks = names.iter().map(|&n| Block::named(if n == 0 { ContentName::Zero } else { ContentName::Of([n; 20]) })).collect();
         Record { blocks, ..Record::new(time_ns, Recorded::Write, Bytes(offset), Bytes(length)) }
     }
 
-    fn asks(records: Vec<Record>, bytes_max: u64) -> Vec<Ask> {
-        Asks::new(records.into_iter().map(Ok::<_, ()>), bytes_max)
+    fn asks(records: Vec<Record>, bytes_max: u64) -> Vec<PlannedRequest> {
+        PlannedRequests::new(records.into_iter().map(Ok::<_, ()>), bytes_max)
             .map(|next| match next.expect("every record can be read") {
-                Next::Ask(ask) => ask,
+                Next::PlannedRequest(ask) => ask,
                 Next::Mark(name) => panic!("a mark: {name}"),
             })
             .collect()

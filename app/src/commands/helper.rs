@@ -1,4 +1,4 @@
-//! `hands`: the work of a front-end that needs a process of its own. Supervisors, servers and `detach` start it.
+//! `helper`: the work of a front-end that needs a process of its own. Supervisors, servers and `detach` start it.
 
 use crate::exit::{Exit, Outcome};
 use crate::frontend;
@@ -16,5 +16,5 @@ pub struct Arguments {
 /// # Errors
 /// When the work fails.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
-    frontend::named(&arguments.frontend)?.hands(&arguments.words)
+    frontend::named(&arguments.frontend)?.help(&arguments.words)
 }

@@ -9,13 +9,13 @@ pub(super) const KEPT_MAX: usize = 50;
 
 /// A message, and its date.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct Message {
     /// The date in UTC, such as `2026-11-25 23:01:18`.
     pub at: String,
     pub text: String,
 }
 
-impl Said {
+impl Message {
     /// Makes a message of this moment.
     #[must_use]
     pub fn now(text: impl Into<String>) -> Self {

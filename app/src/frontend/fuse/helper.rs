@@ -1,7 +1,7 @@
-//! The *hands*: separate processes that use the file system, or its loop device, from outside. Neither supervisor nor server may.
+//! The helpers: separate processes that use the file system, or its loop device, from outside. Neither supervisor nor server may.
 
 use super::{attach_loop, loopdev};
-use crate::attachment::control::{self, Ask};
+use crate::attachment::control::{self, ServerRequest};
 use crate::attachment::directory::run_directory;
 use crate::attachment::launch::{self, End};
 use crate::attachment::plan::{Plan, misused};
@@ -19,11 +19,11 @@ use std::time::Duration;
 
 /// The descriptor that the command which makes the loop device inherits: the root directory of the file system.
 #[derive(Debug)]
-pub struct Hands<'a> {
+pub struct LentRoot<'a> {
     pub(super) root: &'a OwnedFd,
 }
 
-impl Hands<'_> {
+impl LentRoot<'_> {
     /// Adds the descriptor to the command line, where [`Self::from_arguments`] reads it.
     pub fn lend_to(&self, command: &mut Start) {
         command.lend(&[self.root]);
@@ -56,16 +56,16 @@ enum Verb {
     Detach { device: PathBuf },
 }
 
-/// Returns the command that makes the loop device; it still has to inherit [`Hands`].
+/// Returns the command that makes the loop device; it still has to inherit [`LentRoot`].
 pub fn attaches(plan: &Plan) -> Start {
-    let mut command = launch::command(&["hands", super::NAME, "attach"], plan);
+    let mut command = launch::command(&["helper", super::NAME, "attach"], plan);
     command.stdin(Stdio::null());
     command
 }
 
 /// Returns the command that finds it.
 pub fn finds(plan: &Plan) -> Start {
-    let mut command = launch::command(&["hands", super::NAME, "find"], plan);
+    let mut command = launch::command(&["helper", super::NAME, "find"], plan);
     command.stdin(Stdio::null());
     command
 }
@@ -73,7 +73,7 @@ pub fn finds(plan: &Plan) -> Start {
 /// Returns the command that takes it away.
 pub fn detaches(device: &Path) -> Start {
     let mut command = launch::itself();
-    command.args(["hands", super::NAME, "detach"]).arg(device).stdin(Stdio::null()).stdout(Stdio::null());
+    command.args(["helper", super::NAME, "detach"]).arg(device).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
 
@@ -90,7 +90,7 @@ pub fn run(words: &[String]) -> Outcome<Exit> {
 }
 
 fn attach(root: RawFd, plan: &Plan) -> Outcome<Exit> {
-    let made = Hands::from_arguments(root).and_then(|root| attach_loop(&root, &plan.id, plan.sector_bytes, plan.options.read_only));
+    let made = LentRoot::from_arguments(root).and_then(|root| attach_loop(&root, &plan.id, plan.sector_bytes, plan.options.read_only));
     let made = made.map_err(Failed::from).inspect_err(|failed| {
         // The supervisor reads it and passes it on.
         End::of(failed.exit, Some(failed.clone())).leave(&Places::of(&plan.directory, &plan.id).end);
@@ -126,6 +126,6 @@ fn end_waiting(device: &Path) {
     let Ok(directory) = run_directory() else { return };
     let attached = by_life(&directory).map(|(alive, _)| alive).unwrap_or_default();
     for record in attached.iter().filter(|record| Path::new(&record.location) == device) {
-        let _ = control::ask(&Places::of(&directory, &record.id).control, &Ask::EndWaiting);
+        let _ = control::ask(&Places::of(&directory, &record.id).control, &ServerRequest::EndWaiting);
     }
 }
