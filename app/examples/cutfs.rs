@@ -10,8 +10,8 @@
 //!
 //! 1. A sector survives as its durable version or as any version written since (A1, A2, A3 of `docs/ordering.md`); what a completed flush
 //!    covered always survives.
-//! 2. Requests are carried out one at a time, so each write that has returned was issued before whatever is issued later. Only a flush takes its
-//!    time, as on a real device: a cut may come while it lasts, and it covers what was written before it began and nothing since.
+//! 2. Requests are carried out one at a time, so each write that has returned was issued before whatever is issued later. Only a flush
+//!    takes its time, as on a real device: a cut may come while it lasts, and it covers what was written before it began and nothing since.
 //! 3. A synced write (`O_DSYNC`, as a write with FUA to a file is) is durable when it returns, it alone.
 //! 4. A write that fails may have been written, in whole, in part or not at all; a flush that fails has flushed nothing (A5).
 //! 5. The same seed and the same requests drop the same sectors.

@@ -17,7 +17,7 @@ impl Memory {
         Self { accountant, dirty_charged: 0, log_charged: 0, held_charged: 0 }
     }
 
-    /// Charges these bytes in place of the previous charges.
+    /// Charges these bytes instead of the previous charges.
     pub fn charge(&mut self, dirty: u64, held: u64, log: u64) {
         let parts = [
             (Part::Dirty, dirty, &mut self.dirty_charged),

@@ -25,7 +25,7 @@ pub(crate) enum Task {
     Load(PageId),
 }
 
-/// What a block has to wait for before it gets its place.
+/// The reason why a block does not get its place yet.
 pub(crate) enum Blocked {
     Page(PageId),
     Space,

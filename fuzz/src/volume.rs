@@ -200,10 +200,11 @@ pub fn is_checked(medium: &[u8]) {
 pub fn is_served(medium: Vec<u8>, mode: Option<CommitMode>, legacy: Legacy, draw: &mut dyn Draw) -> bool {
     let Some(superblock) = chosen(&medium) else { return false };
     let start = Settings::from(&superblock.settings);
-    let settings = Settings { commit_mode: mode.unwrap_or(start.commit_mode), memory_bytes: MEMORY_BYTES, verify_duplicates: draw.below(2) == 0, ..start }.with_facts(|facts| facts.keeps_journal = !legacy.promises.is_empty()).with_knobs(|knobs| {
-knobs.compact_beyond = [2048, 4][index(draw.below(2))];
-knobs.checkpoint_beyond = [4096, 3][index(draw.below(2))];
-});
+    let mut settings = Settings { commit_mode: mode.unwrap_or(start.commit_mode), memory_bytes: MEMORY_BYTES, ..start };
+    settings.verify_duplicates = draw.below(2) == 0;
+    settings.facts.keeps_journal = !legacy.promises.is_empty();
+    settings.knobs.compact_beyond = [2048, 4][index(draw.below(2))];
+    settings.knobs.checkpoint_beyond = [4096, 3][index(draw.below(2))];
     let end = superblock.geometry.logical_blocks * 4096;
     let mut machine = Machine::over(medium, superblock, settings, legacy);
     machine.patience = PATIENCE;

@@ -9,10 +9,8 @@
 #   --commit-mode MODE  ordered, log, or any: each attach draws one (default)
 #
 # The backing file lies on cutfs (app/examples/cutfs.rs), which keeps unflushed sectors apart and drops a seeded subset of them. Each round
-# has
-# a verified load, a power cut or a kill (sometimes again during recovery), `check --data`, a restart, and a read of every block. In each
-# third round
-# the store begins to fail in between: writes, flushes or both, once or permanently. Needs root (FUSE).
+# has a verified load, a power cut or a kill (sometimes again during recovery), `check --data`, a restart, and a read of every block. In
+# each third round the store begins to fail in between: writes, flushes or both, once or permanently. Needs root (FUSE).
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

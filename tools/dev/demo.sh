@@ -74,8 +74,7 @@ drop_caches() { echo 3 2>/dev/null >/proc/sys/vm/drop_caches || true; }
 
 step "Choose a real tree of this machine: at least $MIB_MIN MiB and $FILES_MIN files"
 # Directories two levels below /usr, beginning with those that have many files in few MiB, until there is enough of both. A bare Debian has
-# too little
-# there, so the sources of the crates, this checkout and apt's lists are added.
+# too little there, so the sources of the crates, this checkout and apt's lists are added.
 choose_tree() {
     {
         find /usr "${CARGO_HOME:-$HOME/.cargo}/registry/src" -mindepth 2 -maxdepth 2 -type d -not -path '/usr/src/*' -print0 2>/dev/null || true

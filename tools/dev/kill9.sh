@@ -9,12 +9,10 @@
 #   --commit-mode MODE  ordered, log, or any: each attach draws one (default)
 #
 # A volume is attached on FUSE and a loop device, its store on cutfs (app/examples/cutfs.rs), with ext4 on it; fio runs with fsyncs beside a
-# writer that
-# reports what it has synced. In turn, the server is killed, and its replacement must continue without an error; supervisor and server are
-# killed; or the
-# store begins to fail, and then both are killed, with or without a power cut. After each attach the journal of ext4 is replayed, e2fsck
-# finds nothing else,
-# every synced file is there, `check --data` finds nothing but garbage, and the recount returns exactly that. Needs root.
+# writer that reports what it has synced. In turn, the server is killed, and its replacement must continue without an error; supervisor and
+# server are killed; or the store begins to fail, and then both are killed, with or without a power cut. After each attach the journal of
+# ext4 is replayed, e2fsck finds nothing else, every synced file is there, `check --data` finds nothing but garbage, and the recount returns
+# exactly that. Needs root.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

@@ -6,8 +6,8 @@
 #             [--no-baseline]
 #
 # Named mutants are the patches in sim/mutants/, at least two for each rule of docs/ordering.md and for A5, one of them conditional, and
-# those in
-# sim/mutants/log/ (NAME: log/...), which are tried in the log's mode. Ends with 1 if one survives, or does not fit the code any more.
+# those in sim/mutants/log/ (NAME: log/...), which are tried in the log's mode. Ends with 1 if one survives, or does not fit the code any
+# more.
 #
 #   --minutes N     the explorer's time for each mutant (default 2); its build is not counted
 #   --jobs N        the number at a time, each with a copy and a target folder of its own (default 2)
@@ -16,8 +16,7 @@
 #
 # --random: mutants drawn from all those that cargo-mutants lists for engine/src and those that tools/mutants/ finds besides:
 # numbers off by one, bounds, terms dropped, statements deleted, branches swapped. Each is tried by the engine's tests, then by exploration
-# in the
-# mode concerned, until one notices; one that hangs counts as noticed. A table at the end shows how many each caught, and the
+# in the mode concerned, until one notices; one that hangs counts as noticed. A table at the end shows how many each caught, and the
 # survivors. Results are kept in target/mutants/drawn/results.tsv: an interrupted run that is started again continues where it was.
 #
 #   --random N      the number of mutants that build

@@ -78,8 +78,7 @@ stage() {
 }
 
 # lint_stage NAME TOOL VERSION COMMAND...: runs a stage. The command has lint_errors in its environment: "yes" if warnings are errors.
-# Otherwise
-# it passes if it runs, and its warnings are counted.
+# Otherwise it passes if it runs, and its warnings are counted.
 lint_stage() {
     local name="$1" tool="$2" version="$3" began=$SECONDS warnings
     shift 3

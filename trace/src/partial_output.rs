@@ -4,8 +4,8 @@ use crate::error::TraceError;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The name of an output that is not complete yet, and the temporary name beside it. If it is dropped before [`PartialOutput::keep`], it removes
-/// the output.
+/// The name of an output that is not complete yet, and the temporary name beside it. If it is dropped before [`PartialOutput::keep`], it
+/// removes the output.
 pub struct PartialOutput {
     name: PathBuf,
     /// The temporary name that the output is written under.

@@ -1,8 +1,9 @@
-//! Numbers that nobody means, put where a volume keeps numbers, and every check made right again: what whoever has the image can do to it. Used by
+//! Numbers that nobody means, put where a volume keeps numbers, and every check made right again: what whoever has the image can do to it.
+//! Used by
 //! `./dev hostile` on images and by the fuzz targets on volumes in memory.
 //!
-//! 1. A change is one of: a number of the superblock, of its anchor or its tables, in some or all copies; entries and tags of a page; the header, the
-//!    records or the slots of a unit, its authenticator made with the volume's key.
+//! 1. A change is one of: a number of the superblock, of its anchor or its tables, in some or all copies; entries and tags of a page; the
+//!    header, the records or the slots of a unit, its authenticator made with the volume's key.
 //! 2. Numbers are drawn from the edges: of their field, of the format, of this very volume.
 
 use onefold_engine::format::layout::Field;

@@ -1,5 +1,5 @@
-//! The built binary on images that somebody crafted (`./dev hostile`): whatever numbers stand in one, a server ends with an error or serves, within its
-//! memory, and so do `check --data` and `dump`.
+//! The built binary on images that somebody crafted (`./dev hostile`): whatever numbers stand in one, a server ends with an error or
+//! serves, within its memory, and so do `check --data` and `dump`.
 //!
 //! ```text
 //! hostile ONEFOLD DIRECTORY [--images N] [--seed N] [--threads N] [--only N]
@@ -7,9 +7,10 @@
 //!
 //! 1. The bases are volumes that the binary itself made, with each commit mode, closed and killed. Image i of a seed is always the same
 //!    (`craft.rs`).
-//! 2. On each: `check --data`, `dump`; then a server at `--memory 2M`, over NBD, with reads, writes, discards and flushes, which is asked to end.
-//! 3. What ends by a signal, with a code that no error has, after a panic, not at all, or has taken more memory than [`HWM_BYTES_MAX`], is wrong.
-//!    Requests may fail; unanswered they may not be while the server lives.
+//! 2. On each: `check --data`, `dump`; then a server at `--memory 2M`, over NBD, with reads, writes, discards and flushes, which is asked
+//!    to end.
+//! 3. What ends by a signal, with a code that no error has, after a panic, not at all, or has taken more memory than [`HWM_BYTES_MAX`], is
+//!    wrong. Requests may fail; unanswered they may not be while the server lives.
 //! 4. Not asked: whether what is read is right. On a volume whose tables somebody rewrote, nobody can say what that is.
 
 mod client;

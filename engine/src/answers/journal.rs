@@ -45,7 +45,7 @@ pub(crate) struct Journal {
     pub proofs: Proofs,
     /// The number of promises that could not be kept.
     pub broken: u64,
-    /// Held content that is on its way to a block, by block: the LBNs that are mapped to it, and the slots in which it will be.
+    /// Held content that is under way to a block, by block: the LBNs that are mapped to it, and the slots in which it will be.
     on_the_way: Map<Pbn, Vec<SlotContent>>,
     /// The end of the log, if one was read.
     pub log_end: Option<u64>,
@@ -125,7 +125,7 @@ impl Journal {
         slot > 0 && store.space.pending.get(pbn).is_some_and(|block| block.epoch > store.medium.superblock.last_epoch.0)
     }
 
-    /// Notes that held content is on its way to these slots of a block.
+    /// Notes that held content is under way to these slots of a block.
     pub fn content_goes_to(&mut self, store: &Store, pbn: Pbn, slots: Vec<SlotContent>) {
         if store.settings.facts.keeps_journal {
             self.on_the_way.insert(pbn, slots);
@@ -145,12 +145,12 @@ impl Journal {
         self.remember(store, promises);
     }
 
-    /// Whether the journal has little room for further contents, and content on its way to the device will free some.
+    /// Whether the journal has little room for further contents, and content that is being written will free some.
     pub fn waits_for_content(&self, store: &Store) -> bool {
         self.is_filling(store) && !self.on_the_way.is_empty()
     }
 
-    /// Whether the journal has little room for further contents, and no content is on its way. Each LBN has a content of its own in the
+    /// Whether the journal has little room for further contents, and no content is under way. Each LBN has a content of its own in the
     /// journal, so a few blocks with many LBNs fill it.
     pub fn wants_packs(&self, store: &Store) -> bool {
         self.is_filling(store) && self.on_the_way.is_empty()

@@ -71,7 +71,7 @@ impl Recount {
         if self.running() && !self.waits { self.pause } else { None }
     }
 
-    /// Does a little of the recount, if one is due. Returns whether it has just ended: the superblock then has to say so.
+    /// Does a little of the recount, if one is due. Returns whether it has just ended: the superblock then has to record that.
     #[must_use]
     pub fn go_on(&mut self, store: &mut Store) -> bool {
         self.waits = false;
@@ -118,7 +118,7 @@ impl Recount {
             if tables.is_blank(io, id) {
                 tables.window.count_page(geometry, None);
             } else {
-                match tables.ensure(io, id) {
+                match tables.ensure(io, id).undamaged() {
                     Access::Loading => {
                         (1..PAGES_AHEAD.min(tables.pages.ahead_max()).min(pages - next)).for_each(|i| {
                             let ahead = PageId { region: Region::Map, index: next + i };
@@ -130,11 +130,7 @@ impl Recount {
                         return tables.wait(io, id, Task::Recount);
                     }
                     Access::Unreadable => return self.goes_blind(store),
-                    Access::Ready(resident) => {
-                        if resident.page().damaged != 0 {
-                            return self.goes_blind(store);
-                        }
-                    }
+                    Access::Ready(_) => {}
                 }
                 let Tables { pages, window, .. } = tables;
                 window.count_page(geometry, Some(&pages.expect(id).content));
@@ -165,17 +161,13 @@ impl Recount {
         let names = PageId { region: Region::Fingerprints, index: granule };
         let (refs, at) = geometry.refs_of(first);
         for id in [names, refs] {
-            match tables.ensure(io, id) {
+            match tables.ensure(io, id).undamaged() {
                 Access::Loading => {
                     self.waits = true;
                     return tables.wait(io, id, Task::Recount);
                 }
                 Access::Unreadable => return self.goes_blind(store),
-                Access::Ready(resident) => {
-                    if resident.page().damaged != 0 {
-                        return self.goes_blind(store);
-                    }
-                }
+                Access::Ready(_) => {}
             }
         }
         let end = Pbn((first.0 + GRANULE_BLOCKS).min(window_end.0));
@@ -210,7 +202,7 @@ impl Recount {
         store.io.notice(Notice::Damage { what, at: self.window.0 });
     }
 
-    /// Ends the recount after the last window. Returns whether the superblock can say so now.
+    /// Ends the recount after the last window. Returns whether the superblock can record that now.
     fn end(&mut self, store: &mut Store) -> bool {
         let is_apart = store.tables.has_records();
         if store.medium.is_busy && !is_apart {

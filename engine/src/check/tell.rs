@@ -33,7 +33,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// Neighbouring numbers, told as one finding.
+/// Neighbouring numbers, reported as one finding.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Run {
     first: u64,
@@ -41,7 +41,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Takes the next numbers. What came before and does not reach them is told.
+    /// Takes the next numbers. Earlier numbers that do not reach them are reported.
     pub(super) fn push(&mut self, first: u64, length: u64, teller: &mut Teller, finding: impl Fn(u64, u64) -> Finding) {
         if self.length > 0 && self.first + self.length != first {
             self.finish(teller, finding);

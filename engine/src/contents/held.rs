@@ -145,7 +145,7 @@ mod tests {
         }
         assert_eq!(holds.counts(E), Counts { held: 3, asked: 3, fresh: 0 });
         assert_eq!(holds.answer(IoId(1), Pbn(1), Some(vec![7])), Some(E));
-        assert_eq!(holds.answer(IoId(9), Pbn(2), None), None, "that was asked before it died, and was born again");
+        assert_eq!(holds.answer(IoId(9), Pbn(2), None), None, "the question is older than the block that has the number now");
         assert_eq!(holds.counts(E), Counts { held: 3, asked: 2, fresh: 1 });
         holds.looked_at(E);
         assert!(holds.remove(E, Pbn(1)).is_some() && holds.remove(E, Pbn(2)).is_some() && holds.remove(E, Pbn(2)).is_none());

@@ -1,4 +1,4 @@
-//! Content in memory and on its way to the device: the read cache, the blocks that are gathered for the next write, and the requests that
+//! Content in memory and being written: the read cache, the blocks that are gathered for the next write, and the requests that
 //! wait for a block.
 
 mod cache;

@@ -1,7 +1,7 @@
 //! The life of an open volume: it opens, serves, may fail, and closes.
 //!
 //! 1. Closing writes all pages, flushes, sets the *written* bits that are due, writes their pages, flushes, and only then writes and
-//!    flushes *clean*: a volume that says so has exact pages only.
+//!    flushes *clean*: a volume with this mark has exact pages only.
 //! 2. After a failure nothing more is written, *clean* least of all (A5).
 
 use super::Engine;

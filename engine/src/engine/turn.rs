@@ -166,7 +166,7 @@ impl Engine {
             return;
         }
         if store.tables.open.is_empty() && store.tables.committing.is_none() {
-            // What the last epoch unlinked counts until something confirms for it, and no other epoch does.
+            // What the last epoch unlinked counts until something confirms it, and no other epoch does.
             scheme.confirm(store);
         }
         store.space.give_back(&mut store.io, &mut store.tables);

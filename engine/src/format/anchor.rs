@@ -1,18 +1,18 @@
-//! The anchor, in the superblock: it names the compacted units of the log, and the place where the walk through the others begins. Recovery
-//! can begin nowhere else.
+//! The log tail, in the superblock: it names the compacted units of the log, and the place where the log scan through the others begins.
+//! Recovery can begin nowhere else.
 
 use super::layout::{Field, layout};
 use super::places::{self, PLACES_BYTES, PLACES_MAX, Places};
 use super::refused::SuperblockError;
 use crate::units::{Epoch, count, index};
 
-/// Bytes of the anchor.
+/// Bytes of the log tail.
 pub const LOG_ANCHOR_BYTES: usize = 1024;
 /// The most runs of compacted units.
 pub const COMPACTED_RUNS_MAX: usize = 128;
 
 layout! {
-    /// The anchor's fields.
+    /// The log tail's fields.
     at, "Anchor", LOG_ANCHOR_BYTES;
     SEQUENCE 8,
     INCARNATION 8,
@@ -28,7 +28,7 @@ layout! {
     RESERVED 6,
 }
 
-/// The place where the walk begins, and the state of the log there.
+/// The place where the log scan begins, and the state of the log there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
     /// The sequence of the next unit; from 1.
@@ -37,7 +37,7 @@ pub struct Anchor {
     pub incarnation: u64,
     /// The last epoch before it.
     pub epoch: Epoch,
-    /// The last unit that is known to be flushed: the last one before the walk, or one that lies further.
+    /// The last unit that is known to be flushed: the last one before the log scan, or one that lies further.
     pub flushed_upto: u64,
     /// The places of the units from here on, in order; at most [`PLACES_MAX`].
     pub places: Vec<Places>,
@@ -45,10 +45,10 @@ pub struct Anchor {
     pub compacted: Compacted,
 }
 
-/// The records of units before the walk, copied into fewer units.
+/// The records of units before the log scan, copied into fewer units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// The last unit before those that were copied, which go up to the one before the walk; 0 where there are none.
+    /// The last unit before those that were copied, which go up to the one before the log scan; 0 where there are none.
     pub since: u64,
     /// The places of the copies, in order; at most [`COMPACTED_RUNS_MAX`].
     pub places: Vec<Places>,
@@ -58,13 +58,13 @@ pub struct Compacted {
 /// they have this incarnation or a higher one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Barrier {
-    /// The sequence of the closing unit, which lies behind the anchor.
+    /// The sequence of the closing unit, which lies behind the log tail.
     pub sequence: u64,
     pub incarnation: u64,
 }
 
 impl Anchor {
-    /// The anchor of a log of this incarnation in which nothing was ever written.
+    /// The log tail of a log of this incarnation in which nothing was ever written.
     #[must_use]
     pub fn of_new_log(incarnation: u64, places: Vec<Places>) -> Self {
         let (barrier, compacted) = (None, Compacted::default());
@@ -74,7 +74,7 @@ impl Anchor {
     /// Writes the field of a superblock: all zero where no log was ever begun.
     ///
     /// # Panics
-    /// When there are too many places, or places that no volume can have, when the barrier lies before the anchor, or the compacted units
+    /// When there are too many places, or places that no volume can have, when the barrier lies before the log tail, or the compacted units
     /// behind it.
     pub(super) fn encode(anchor: Option<&Self>, out: &mut [u8]) {
         out.fill(0);
@@ -86,7 +86,7 @@ impl Anchor {
         at::PLACES_COUNT.set(out, count(anchor.places.len()));
         places::encode(&anchor.places, at::PLACES.of_mut(out));
         if let Some(barrier) = &anchor.barrier {
-            assert!(barrier.incarnation > 0 && barrier.sequence >= anchor.sequence, "{barrier:?} lies before the anchor");
+            assert!(barrier.incarnation > 0 && barrier.sequence >= anchor.sequence, "{barrier:?} lies before the log tail");
             at::BARRIER_SEQUENCE.set(out, barrier.sequence);
             at::BARRIER_INCARNATION.set(out, barrier.incarnation);
         }
@@ -131,7 +131,7 @@ impl Anchor {
 }
 
 impl Compacted {
-    /// Whether it can stand before a walk that begins with this unit.
+    /// Whether it can stand before a log scan that begins with this unit.
     fn is_sound(&self, sequence: u64) -> bool {
         if self.places.is_empty() { self.since == 0 } else { self.since < sequence.saturating_sub(1) }
     }

@@ -4,7 +4,7 @@
 //! 2. An update writes one front and one end copy; the other pair stays whole, whatever becomes of it. The first update of an opening goes
 //!    to the pair with fewer sound copies.
 //! 3. Copies compete by generation only within one UUID, that of the first copy that is sound.
-//! 4. A copy that a newer program wrote is not passed over in favour of an older one.
+//! 4. A copy that a newer program wrote is not skipped in favour of an older one.
 
 use super::geometry::VOLUME_BYTES_MIN;
 use super::superblock::{MAGIC, Superblock, SuperblockError, VERSION, at};

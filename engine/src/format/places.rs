@@ -6,7 +6,7 @@ use super::entry::PBN_MAX;
 use super::layout::layout;
 use crate::units::Pbn;
 
-/// The most runs that a unit, or the anchor, names.
+/// The most runs that a unit, or the log tail, names.
 pub const PLACES_MAX: usize = 32;
 /// The most blocks of one run.
 pub const PLACES_BLOCKS_MAX: u8 = 64;

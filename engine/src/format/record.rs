@@ -60,15 +60,15 @@ pub enum Record {
     Clear { lbn: Lbn, to: MapEntry, olds: Vec<OldRun> },
     /// The fingerprint entries of a run of blocks go, of one block at least.
     Removed { pbn: Pbn, blocks: u64 },
-    /// A pack, which gets its entry: counts one in refs. Of a carrier the unit itself says so.
+    /// A pack, which gets its entry: it counts one in refs. A carrier needs no such record, since its unit has the same meaning.
     Carrier { pbn: Pbn, authenticator: Fingerprint },
     /// The first record behind a crash: new blocks, in order, whose content was not there. Records of the units from `first` on, up to this
     /// one, that name one of them count for nothing; `first` is 0 where there are none.
     Closing { first: u64, lost: Vec<Pbn> },
-    /// A link, in a compacted unit, to a block that is born, or to a slot of one. It counts two in refs, and the block's entry is on its
+    /// A link, in a compacted unit, to a new block, or to a slot of one. It counts two in refs, and the block's entry is on its
     /// page.
     Born { lbn: Lbn, to: MapEntry, old: Option<Pbn> },
-    /// Links, in a compacted unit, to a run of whole blocks that are born, as long as the run that it replaces.
+    /// Links, in a compacted unit, to a run of new whole blocks, as long as the run that it replaces.
     BornRun { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun> },
     /// A step, in a compacted unit: the records behind are of an epoch that is later by this number.
     Later { epochs: u64 },

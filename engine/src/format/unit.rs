@@ -48,7 +48,7 @@ impl UnitKind {
         }
     }
 
-    /// Whether it can have this record. All records of a unit of the walk are of its epoch. Neither closing records nor runs with short
+    /// Whether it can have this record. All records of a unit of the log scan are of its epoch. Neither closing records nor runs with short
     /// names are copied into compacted units.
     const fn may_say(self, record: &Record) -> bool {
         match record {
@@ -88,8 +88,8 @@ pub struct UnitHeader {
 }
 
 impl UnitHeader {
-    /// Whether the header has a meaning, when it is read and when it is written. A unit of the walk is no further in its epoch than it is
-    /// beyond the epochs that are flushed.
+    /// Whether the header has a meaning, when it is read and when it is written. A unit of the log scan is no further in its epoch than it
+    /// is beyond the epochs that are flushed.
     fn is_sound(&self) -> bool {
         let first = self.sequence.checked_sub(u64::from(self.unit));
         let counters = [self.incarnation, self.sequence, self.epoch.get(), self.flushed_upto];

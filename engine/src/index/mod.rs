@@ -81,8 +81,8 @@ impl Index {
     /// Returns the block that may hold this content.
     ///
     /// # Errors
-    /// Returns the page that has to come into memory first, if the answer lies on the medium; the caller waits for it and asks again. The level in
-    /// memory, which is the only one so far, always has its answer.
+    /// Returns the page that has to come into memory first, if the answer lies on the medium; the caller waits for it and asks again. The
+    /// level in memory, which is the only one so far, always has its answer.
     pub fn look_up(&mut self, fp: &Fingerprint) -> Result<Option<Pbn>, PageId> {
         #[cfg(test)]
         if let Some(page) = self.absent.take() {
@@ -99,7 +99,7 @@ impl Index {
         Some(Pbn((bucket[0] & ((1 << PBN_BITS) - 1)) - 1))
     }
 
-    /// Makes `pbn` the block with this content, in place of any other block.
+    /// Makes `pbn` the block with this content, instead of any other block.
     pub fn insert(&mut self, fp: &Fingerprint, pbn: Pbn) {
         let (bucket, tag) = self.bucket(fp);
         let at = bucket.iter().position(|&e| e == 0 || e & !((1 << PBN_BITS) - 1) == tag).unwrap_or(WAYS - 1);

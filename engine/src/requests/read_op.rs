@@ -5,7 +5,7 @@ use crate::fingerprint::Digest;
 use crate::interface::Request;
 use crate::units::{BLOCK_BYTES, Lbn, Pbn, count};
 
-/// Where the content of one block of a read is.
+/// The place of the content of one block of a read.
 #[derive(Clone)]
 pub(super) enum Piece {
     Zeroes,

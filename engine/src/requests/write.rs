@@ -28,7 +28,7 @@ pub(super) struct Block {
     /// The bytes, and their digest if they are a whole block.
     pub sent: Slice,
     pub digest: Digest,
-    /// Which bytes of the block they are.
+    /// The range of these bytes within the block.
     pub covers: Range<usize>,
 }
 

@@ -9,7 +9,7 @@ use crate::store::Comparison;
 use crate::units::{Lbn, Pbn};
 use std::ops::Range;
 
-/// How far a block's write has come, with what belongs to that stage.
+/// The stage of the write of one block, with the data of that stage.
 #[derive(Default)]
 pub(crate) enum WriteStage {
     /// The rest of the block has to be found first.
@@ -17,7 +17,7 @@ pub(crate) enum WriteStage {
     FindBase,
     /// The stored block that has the rest is being read. It is pinned.
     ReadingBase { slot: u8, pbn: Pbn },
-    /// That block was read, is still pinned, and waits to be verified.
+    /// The block was read, is still pinned, and waits to be verified.
     VerifyingBase { slot: u8, pbn: Pbn, buffer: Slice, digest: Digest },
     /// The block is whole, and its digest is being computed.
     Digesting { content: Slice, base: Option<Base> },
@@ -83,7 +83,7 @@ impl WriteOp {
         }
     }
 
-    /// How many blocks it pins.
+    /// Returns the number of blocks that it pins.
     pub fn pins(&self) -> usize {
         self.pinned().into_iter().flatten().count()
     }

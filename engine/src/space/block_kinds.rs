@@ -1,10 +1,10 @@
-//! The kinds of blocks that are in use although the tables do not say so.
+//! The kinds of blocks that are in use although the tables do not record it.
 
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::Kind;
 
-/// A pending block: its content is on its way to the device, or its fingerprint is not in the table yet.
+/// A pending block: its content is under way to the device, or its fingerprint is not in the table yet.
 pub(crate) struct PendingBlock {
     pub kind: Kind,
     pub fingerprint: Fingerprint,

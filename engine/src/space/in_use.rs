@@ -1,4 +1,4 @@
-//! Blocks that are in use although the tables do not say so. They are not allocated.
+//! Blocks that are in use although the tables do not record it. They are not allocated.
 //!
 //! 1. New content has a block from the start. The block is pending until its content is on the device and its fingerprint in the table.
 //! 2. A block that an operation in flight reads, compares or discards is pinned (R7).

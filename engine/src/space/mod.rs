@@ -59,7 +59,7 @@ pub(crate) struct Space {
     pub preparing: Option<u64>,
     /// The number of granules examined since the last one that had a free block.
     pub fruitless: u64,
-    /// A free block was passed over since then, because it was in use.
+    /// A free block was skipped since then, because it was in use.
     pub passed_over: bool,
     /// Counts the changes that may help a writer that waits for a block; `changes_tried` is the count when the waiting writers were woken
     /// last.
@@ -329,7 +329,7 @@ impl Space {
         self.resting.push(granule);
     }
 
-    /// Some block is no longer in use. It may be one that the allocator passed over.
+    /// Some block is no longer in use. It may be one that the allocator skipped.
     pub fn no_longer_busy(&mut self) {
         self.changes += 1;
         if std::mem::take(&mut self.passed_over) {

@@ -10,6 +10,6 @@ pub(crate) struct ReturnedExcess {
     pub most: u8,
     /// Blocks that stay pinned until the recount is durable, because their counts have no room.
     pub kept: Vec<Pbn>,
-    /// The recount is finished, but the superblock does not say so yet.
+    /// The recount is finished, but the superblock does not record that yet.
     pub is_unsaid: bool,
 }

@@ -145,7 +145,7 @@ impl Store {
         }
     }
 
-    /// Whether the content of a block is held back, and so neither on the device nor on its way there.
+    /// Whether the content of a block is held back, and so neither on the device nor being written.
     pub fn is_held_back(&self, pbn: Pbn) -> bool {
         self.space.pending.get(pbn).is_some_and(|pending| self.contents.held.contains(Epoch(pending.epoch), pbn))
     }

@@ -22,7 +22,7 @@ pub(crate) struct Medium {
     pub superblock: Superblock,
     /// Whether an update of the superblock is under way.
     pub is_busy: bool,
-    /// The number of copies that are on their way to the device.
+    /// The number of copies that are under way to the device.
     pub writes_left: u32,
     pub updates: SuperblockUpdates,
 }

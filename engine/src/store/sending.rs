@@ -55,7 +55,7 @@ impl Store {
     }
 
     /// Frees content that was not sent before a failure. No commit makes it durable any more, so no read needs it (A5). It lies in the
-    /// memory of requests. If it were kept, further requests could wait for that memory for ever, and a flush among them would never be
+    /// memory of requests. If it were kept, further requests could wait for that memory forever, and a flush among them would never be
     /// answered.
     pub fn release_unsent_content(&mut self) {
         let run = self.contents.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);

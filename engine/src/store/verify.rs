@@ -12,7 +12,7 @@ use crate::units::{BLOCK_SIZE, Pbn};
 
 /// The expected content of a block.
 pub(crate) enum ExpectedContent {
-    /// That page has to be loaded first.
+    /// The page has to be loaded first.
     Page(PageId),
     Unknown,
     Fingerprint(Fingerprint),

@@ -54,7 +54,8 @@ pub(crate) struct Effect<'a> {
     pub lbn: Option<Lbn>,
     /// The length of the run, at least 1. It is 1 for a whole fingerprint.
     pub blocks: u64,
-    /// What the first LBN means from now on. Block i of a run is i blocks after it, in the same slot; other entries are the same for all.
+    /// The meaning of the first LBN from now on. Block i of a run is i blocks after it, in the same slot; other entries are the same for
+    /// all.
     pub to: MapEntry,
     /// The block that loses a link: the one that the first LBN meant before, or, without an LBN, the one whose fingerprint entry is
     /// removed.
@@ -101,7 +102,7 @@ impl Effect<'_> {
         Self { lbn, blocks, to: self.meaning_of(first), old, name: self.name.of(first..first + blocks) }
     }
 
-    /// What the LBN of block i means from now on.
+    /// Returns the meaning of the LBN of block i from now on.
     fn meaning_of(&self, i: u64) -> MapEntry {
         if let MapEntry::Block { pbn, slot } = self.to { MapEntry::Block { pbn: pbn + i, slot } } else { self.to }
     }

@@ -28,15 +28,15 @@ pub(crate) enum Wanted {
 /// The records of one epoch.
 pub(crate) struct Epoch {
     pub number: Number,
-    /// When its first record was made.
+    /// The time at which its first record was made.
     pub opened: Option<Time>,
-    /// What each LBN means from this epoch on.
+    /// The meaning of each changed LBN from this epoch on.
     pub points: BTreeMap<Lbn, MapEntry>,
     /// Unmapped ranges, first → end, neither touching nor overlapping.
     pub ranges: BTreeMap<Lbn, Lbn>,
     /// Numbers of the refs pages that have its increments.
     pub refs_pages: BTreeSet<u64>,
-    /// Blocks born in it, whose fingerprints are inserted after its commit.
+    /// Blocks that are new in it, whose fingerprints are inserted after its commit.
     pub births: Vec<Pbn>,
     /// Whether some of these are packs.
     pub has_packs: bool,
@@ -86,7 +86,7 @@ impl Epoch {
         self.points.len() + self.ranges.len() + self.births.len() + self.cancelled.len() + self.removed.len() + self.named.len()
     }
 
-    /// What the epoch says an LBN means, if it says so.
+    /// Returns the meaning that the epoch gives to an LBN, if it changes it.
     pub fn lookup(&self, lbn: Lbn) -> Option<MapEntry> {
         if let Some(&entry) = self.points.get(&lbn) {
             return Some(entry);

@@ -55,7 +55,7 @@ pub(crate) struct Tables {
     page_writes: usize,
     /// The time of the next write-back of pages whose delay has passed.
     writeback_at: Time,
-    /// How long the write of a page may be delayed when no task waits for it.
+    /// The longest delay of the write of a page that no task waits for.
     delay_ms: u64,
     /// A clear *written* bit proves that the page was never written. After a crash it does not, until a recount has read every page.
     pub bits_exact: bool,
@@ -150,13 +150,13 @@ impl Tables {
         }
     }
 
-    /// What the epochs in memory say an LBN means, and the epoch that says so.
+    /// Returns the meaning that the epochs in memory give to an LBN, and the epoch that gives it.
     pub fn overlay(&self, lbn: Lbn) -> Option<(MapEntry, Number)> {
         let in_epoch = |epoch: &Epoch| epoch.lookup(lbn).map(|entry| (entry, epoch.number));
         in_epoch(&self.open).or_else(|| self.committing.as_ref().and_then(in_epoch))
     }
 
-    /// What an LBN means now. `Err`: this map page has to be read first. `Ok(None)`: the map page is unreadable.
+    /// Returns the present meaning of an LBN. `Err`: this map page has to be read first. `Ok(None)`: the map page is unreadable.
     pub fn lookup(&mut self, io: &mut Io, lbn: Lbn) -> Result<Option<MapEntry>, PageId> {
         if let Some((entry, _)) = self.overlay(lbn) {
             return Ok(Some(entry));

@@ -41,7 +41,7 @@ pub(crate) enum PageState {
         waiters: Vec<Task>,
         /// The page has been written before, as far as is known.
         written: bool,
-        /// How often the device has failed to read the page.
+        /// The number of times that the device has failed to read the page.
         failures: u8,
     },
     Ready(Box<Page>),
@@ -57,7 +57,20 @@ pub(crate) enum Access<'a> {
     Unreadable,
 }
 
-/// A page in memory. Only [`Resident::page`] counts as a use of the page, after which it stays longer.
+impl Access<'_> {
+    /// Uses the page; one with damaged sectors counts as one that the device could not read.
+    pub fn undamaged(self) -> Self {
+        match self {
+            Access::Ready(resident) => {
+                *resident.used = true;
+                if resident.page.damaged == 0 { Access::Ready(resident) } else { Access::Unreadable }
+            }
+            other => other,
+        }
+    }
+}
+
+/// A page in memory. Only [`Resident::page`] and [`Access::undamaged`] count as a use of the page, after which it stays longer.
 pub(crate) struct Resident<'a> {
     page: &'a mut Page,
     used: &'a mut bool,

@@ -248,7 +248,7 @@ fn reserved_bytes_in_a_sound_sector_are_found() {
 }
 
 #[test]
-fn traces_of_older_damage_are_told_as_runs() {
+fn traces_of_older_damage_are_reported_as_runs() {
     let findings = with(|v| {
         (100..110).for_each(|lbn| v.set_map(lbn, MapEntry::Lost));
         v.set_map(2000, MapEntry::Lost);

@@ -1,4 +1,4 @@
-//! The check against a slow and obvious one, and against arbitrary bytes.
+//! Compares the check with a slow and obvious one, and feeds it arbitrary bytes.
 
 use crate::volume::{MIB, Volume};
 use onefold_engine::check::{Cause, CheckSettings, Finding};
@@ -19,7 +19,7 @@ fn lbn() -> impl Strategy<Value = u64> {
     proptest::sample::select(vec![0u64, 1, 2, 99, 100, 101, 799, 800, 801, 2000, 2001, 7000, 7001, 7002, 7003, 7004])
 }
 
-/// What should be found, block by block.
+/// The findings of the slow and obvious check, which looks at each block by itself.
 fn expected(map: &BTreeMap<u64, u64>, fingerprints: &BTreeSet<u64>, refs: &BTreeMap<u64, u8>) -> Vec<Finding> {
     let (mut findings, mut garbage) = (Vec::new(), (0, 0));
     for p in 0..9000 {
@@ -45,7 +45,7 @@ fn expected(map: &BTreeMap<u64, u64>, fingerprints: &BTreeSet<u64>, refs: &BTree
     findings
 }
 
-/// Runs of unknown counts, one block each.
+/// Splits runs of unknown counts into single blocks, and sorts the findings.
 fn one_by_one(findings: Vec<Finding>) -> Vec<Finding> {
     let split = |finding| match finding {
         Finding::RefsUnknown { first, blocks } => (0..blocks).map(|i| Finding::RefsUnknown { first: first + i, blocks: 1 }).collect(),
@@ -84,7 +84,7 @@ proptest! {
         prop_assert_eq!(report.counts.mapped, map.len() as u64);
     }
 
-    /// Sound sectors with any content: no decoder behind the check of a sector may rely on who wrote it.
+    /// The sectors are sound and have any content: no decoder may rely on a valid checksum to mean valid content.
     #[test]
     fn no_content_makes_it_panic(
         pages in vec((proptest::sample::select(Region::ALL.to_vec()), 0..3u64, vec((0..800usize, any::<[u8; 5]>()), 0..200)), 1..6),

@@ -1,11 +1,11 @@
-//! How a check reads, and what it makes of a log that it cannot read.
+//! The reads of a check, and its findings where the log cannot be read.
 
 use super::volume::{MIB, Volume};
 use onefold_engine::check::{Cause, CheckSettings, Finding};
 use onefold_engine::format::{Anchor, Kind, Places};
 use onefold_engine::units::Pbn;
 
-/// Pages of a table lie side by side: as many are read at once as the memory allows.
+/// Pages of a table lie side by side: one read takes as many as the memory allows.
 #[test]
 fn pages_are_read_many_at_a_time() {
     for (memory_bytes, longest) in [(64 * MIB, 1 << 20), (0, 128 << 10)] {
@@ -15,7 +15,7 @@ fn pages_are_read_many_at_a_time() {
     }
 }
 
-/// What the log says could have been the links, though a crash may have left too high counts before.
+/// The missing links may be in the log. So the cause is damage, although a crash, too, may have left counts that are too high.
 #[test]
 fn counts_that_are_too_high_are_damage_where_the_log_cannot_be_read() {
     let place = Pbn(3000);

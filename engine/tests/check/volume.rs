@@ -63,7 +63,7 @@ pub struct Volume {
     pub medium: Medium,
 }
 
-/// A block that no other number gives.
+/// Returns the content of this number, which differs from that of any other.
 pub fn content(n: u64) -> Block {
     let mut block = [0xc0; BLOCK_SIZE];
     block[..8].copy_from_slice(&n.to_le_bytes());

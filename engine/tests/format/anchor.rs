@@ -1,4 +1,4 @@
-//! The anchor of the log, in the superblock.
+//! The log tail, in the superblock.
 
 use super::superblock::forged;
 use super::{encoded, eventful, fresh};
@@ -53,7 +53,7 @@ fn places_outside_the_volume_are_refused() {
 }
 
 #[test]
-fn units_of_the_walk_may_be_known_to_be_flushed_and_are_numbered_from_one() {
+fn units_to_scan_may_be_known_to_be_flushed_and_are_numbered_from_one() {
     let decoded = forged(&eventful(), |page| page[ANCHOR + at::FLUSHED_UPTO.offset] = 31).expect("a superblock that confirms");
     assert_eq!(decoded.anchor.map(|anchor| (anchor.sequence, anchor.flushed_upto)), Some((30, 31)));
     let error = forged(&of(Vec::new()), |page| {
@@ -80,7 +80,7 @@ fn a_barrier_lies_behind_the_anchor_and_has_an_incarnation() {
 }
 
 #[test]
-fn what_was_compacted_lies_before_the_walk() {
+fn what_was_compacted_lies_before_the_log_scan() {
     let s = eventful();
     let anchor = s.anchor.clone().expect("it has one");
     assert_eq!((anchor.compacted.since, anchor.compacted.places.len(), anchor.sequence), (20, 2, 30));
@@ -125,7 +125,7 @@ fn no_number_of_the_anchor_is_ahead_of_the_superblock() {
         (at::SEQUENCE, s.last_log_sequence + 1),
         (at::INCARNATION, s.incarnation),
         (at::EPOCH, s.last_epoch.get()),
-        // No more units than blocks, the first of them number 30.
+        // There are no more units than blocks, and the first has the number 30.
         (at::FLUSHED_UPTO, 29 + blocks),
     ] {
         assert_eq!(of(field, limit), Ok(()), "{} {limit}", field.name);

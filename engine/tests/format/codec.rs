@@ -21,7 +21,7 @@ fn a_unit_names_the_codec_of_its_slots() {
     let mut content = [0; BLOCK_SIZE];
     assert_eq!(slots[0].codec, Codec::Zstd);
     assert!(slots[0].unpack(&page, &mut content) && content == block);
-    // A codec that nobody knows: neither the unit nor its slots are read by another one.
+    // The codec is unknown: neither the unit nor its slots are read with another one.
     let other = |page: &mut Page| page[at::FLAGS.offset] |= 0x10;
     assert!(refused(writer(), other));
     let mut page = page;

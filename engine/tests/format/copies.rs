@@ -1,4 +1,4 @@
-//! Which of the four copies counts.
+//! The choice among the four copies of the superblock.
 
 use super::{MIB, Page, UUID, encoded, fresh, geometry};
 use onefold_engine::format::copies::COPIES;
@@ -175,7 +175,7 @@ fn another_version_is_refused_even_beside_sound_copies() {
 }
 
 #[test]
-fn a_newer_copy_with_unknown_features_is_not_passed_over() {
+fn a_newer_copy_with_unknown_features_is_not_ignored() {
     let mut newer = of_generation(6);
     newer.features.incompatible = 8;
     let mut pages = all(&of_generation(5));

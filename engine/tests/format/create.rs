@@ -74,7 +74,7 @@ fn a_format_cut_off_anywhere_leaves_the_old_volume_the_new_one_or_none() {
     assert_eq!(flushes.len(), 4);
     assert_eq!(*flushes.last().expect("flushes"), steps.len() - 1);
 
-    // Before each flush, whatever subset of the steps since the last one is durable: each alone, and all.
+    // Before each flush any subset of the steps since the last one may be durable. Each step is tried alone, then all are carried out.
     let mut durable = old_medium.0;
     let mut since = 0;
     for (stage, &flush) in flushes.iter().enumerate() {
@@ -84,7 +84,8 @@ fn a_format_cut_off_anywhere_leaves_the_old_volume_the_new_one_or_none() {
             match (stage, medium.open()) {
                 (0, found) => assert!(found.is_err() || found == Ok(old.clone())),
                 (1, found) => assert_eq!(found, Err(OpenError::NotOnefold)),
-                // A front copy is enough once the metadata is blank. One at the end of a volume that is shorter than its device is not found.
+                // A front copy is enough once the metadata is blank. One at the end of a volume that is shorter than its device is not
+                // found.
                 (_, Ok(found)) => assert_eq!(found, new),
                 (_, Err(error)) => {
                     assert!(error == OpenError::NotOnefold && matches!(step, FormatStep::Write { at, .. } if at.get() > 4096))
@@ -165,7 +166,7 @@ fn steps_stay_inside_their_regions() {
     assert_eq!(zeroed, (pages + 4) * 4096);
 }
 
-/// An old volume that a cut leaves standing has to be whole: where the new, shorter one has its end copies, the old one may have data.
+/// An old volume that survives a power loss has to be whole: it may have data where the new, shorter one has its end copies.
 #[test]
 fn before_its_first_flush_a_format_touches_only_old_copies() {
     let device = Bytes(64 * MIB);

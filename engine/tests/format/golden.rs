@@ -74,13 +74,13 @@ fn a_map_page() {
 fn superblocks() {
     let page = encoded(&fresh(), 0);
     assert_eq!(hex(&page[..56]), ["4f4e45464f4c44000300000000000000", &"00".repeat(24), &hex(&UUID)].concat());
-    // The checksum stands for all the rest; of a page with its own checksum it would be a constant.
+    // The checksum stands for all the rest. A checksum over a page that includes its own checksum would be a constant.
     assert_eq!(hex(&page[4092..]), "e429f603");
     assert_eq!(hex(&encoded(&eventful(), 3)[4092..]), "d9b00a61");
 }
 
 #[test]
-fn an_anchor() {
+fn a_log_tail() {
     let page = encoded(&eventful(), 0);
     let fields = "1e00000000000000100000000000000012000000000000001d00000000000000021c0000000040540b00000001";
     assert_eq!(hex(&page[2792..2838]), [fields, "00"].concat());
@@ -104,7 +104,7 @@ fn a_log_unit() {
     assert_eq!(crc32c::crc32c(&page[..]), 0x1c1e_3f9e);
 }
 
-/// Of the UUIDs of an otherwise empty sector one in 2^32 gives a check of 0. CRC is linear, so one is found by elimination.
+/// Returns a UUID that gives an empty sector the check 0, as one in 2^32 does. CRC is linear, so elimination finds one.
 fn uuid_with_check_0(id: PageId) -> [u8; 16] {
     let check = |word: u32| {
         let mut uuid = UUID;

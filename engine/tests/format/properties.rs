@@ -1,4 +1,4 @@
-//! What holds for all inputs: what is written comes back, and no bytes make a decoder panic.
+//! Properties that hold for all inputs: what is written comes back, and no bytes make a decoder panic.
 
 use super::{Page, UUID, eventful, fresh};
 use onefold_engine::fingerprint::Fingerprint;
@@ -32,7 +32,7 @@ fn region() -> impl Strategy<Value = Region> {
     proptest::sample::select(Region::ALL.to_vec())
 }
 
-/// Bytes that look like something: all random, or a sound page with a few bytes changed.
+/// Pages that are nearly sound: a sound page with a few changed bytes, or, less often, random bytes.
 fn nearly(sound: Page) -> impl Strategy<Value = Page> {
     let changed = vec((0..BLOCK_SIZE, any::<u8>()), 0..6).prop_map(move |changes| {
         let mut page = sound.clone();
@@ -72,7 +72,7 @@ proptest! {
         }
     }
 
-    /// Against the obvious: a vector of entries beside the page.
+    /// Compares pages with an obvious model: the last value of each entry, in a map.
     #[test]
     fn pages_hold_what_was_set(
         region in region(),
@@ -87,7 +87,7 @@ proptest! {
         let mut bytes = [0; BLOCK_SIZE];
         for (i, byte, map, fingerprint) in sets {
             let i = i % entries;
-            // What it remembers of a sealing must not outlive the next change.
+            // Nothing that the page remembers of a sealing may outlive the next change.
             seal(&UUID, id, &mut page, &mut bytes);
             match region {
                 Region::Written => page.set_bit(i, byte % 2 == 1),
@@ -115,7 +115,7 @@ proptest! {
         }
     }
 
-    /// A sector is as good as its tag: one of no epoch that there can be makes it a damaged one, and no other.
+    /// A tag that no epoch can have makes its sector a damaged one, and no other sector.
     #[test]
     fn a_sector_whose_tag_could_wrap_is_damaged(region in region(), sector in 0..8usize, tag in COUNTER_MAX + 1..=u64::MAX) {
         let id = PageId { region, index: 5 };
@@ -128,7 +128,7 @@ proptest! {
         prop_assert_eq!(open_sector(&UUID, region, id.sector(sector), bytes[sector * 512..][..512].try_into().unwrap()), None);
     }
 
-    /// Up to four changed bits of a sector are found for certain: CRC32C tells apart all messages of this length that differ in so few.
+    /// Up to four changed bits of a sector are always found: CRC32C distinguishes all messages of this length that differ in so few bits.
     #[test]
     fn few_flipped_bits_of_a_sector_are_found(
         region in region(), content: [[u8; 20]; 25], sector in 0..8usize, bits in proptest::collection::btree_set(0..4096usize, 1..=4),
@@ -163,7 +163,7 @@ proptest! {
         }
     }
 
-    /// With a checksum that fits, so that what lies behind it is reached. Changes aim at single fields too.
+    /// The checksum is made to fit, so that the checks behind it are reached. Some changes aim at single fields.
     #[test]
     fn no_superblock_makes_its_reader_panic(
         mut bytes in prop_oneof![nearly(encoded(&fresh())), nearly(encoded(&eventful()))],

@@ -10,7 +10,7 @@ use onefold_engine::format::{
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{Bytes, Epoch, Lbn, Pbn};
 
-/// Changes a page and gives it a checksum that fits, as a program of another mind would.
+/// Changes the page of a superblock, gives it a checksum that fits, and decodes it.
 pub fn forged(s: &Superblock, change: impl FnOnce(&mut Page)) -> Result<Superblock, SuperblockError> {
     let mut page = encoded(s, 0);
     change(&mut page);
@@ -215,7 +215,7 @@ fn a_region_table_that_is_not_sound_is_refused() {
     }
 }
 
-/// The map of a volume that large has room for more in its last page, and so has that of any other for none.
+/// The map refuses neither number: the last map page of the largest volume has room for one more entry, and any map for none.
 #[test]
 fn a_volume_has_one_logical_block_at_the_least_and_no_more_than_there_can_be() {
     const MOST: u64 = 1 << 40;

@@ -1,4 +1,4 @@
-//! Units of the log: what is sealed opens, at its place and with its volume's key only, and what no encoder makes is refused.
+//! Units of the log: a sealed unit opens only at its place and with its volume's key, and bytes that no encoder writes are refused.
 
 use super::{Page, UUID, fresh};
 use onefold_engine::fingerprint::Fingerprint;
@@ -32,7 +32,7 @@ pub fn places() -> Vec<Places> {
     vec![Places { first: Pbn(5), blocks: 64 }, Places { first: Pbn(0x9_8765_4321), blocks: 1 }]
 }
 
-/// One of each.
+/// Records of several kinds.
 pub fn records() -> Vec<Record> {
     let name = FingerprintEntry::of(Fingerprint::of_digest(&[0xab; 20]));
     let checksum = FingerprintEntry { kind: Kind::Checksum, ..FingerprintEntry::NONE };
@@ -61,7 +61,7 @@ pub fn records() -> Vec<Record> {
     ]
 }
 
-/// A unit with something of everything, and its authenticator.
+/// A unit with places, slots and records, and its authenticator.
 pub fn eventful_unit() -> (Page, Fingerprint) {
     let mut writer = UnitWriter::new(places());
     assert_eq!(writer.push_slot(Fingerprint::of_digest(&[0xff; 20]), b"carried"), Some(1));
@@ -83,7 +83,7 @@ fn opened(page: &Page) -> Unit {
     open(&authenticator(), PLACE, page).expect("a unit")
 }
 
-/// A unit with these records comes back, or it does not.
+/// Returns whether a unit that was sound is refused after this change.
 pub fn refused(writer: UnitWriter, change: impl FnOnce(&mut Page)) -> bool {
     let (mut page, _) = sealed(writer, &header());
     assert!(parse(&page).is_some(), "without the change it is a unit");
@@ -172,7 +172,7 @@ fn headers_without_meaning_are_refused() {
         parse(&sealed(writer, &UnitHeader { kind, ..header() }).0).is_some()
     };
     let (later, closing) = (Record::Later { epochs: 1 }, Record::Closing { first: 0, lost: Vec::new() });
-    assert!(!is_a_unit(UnitKind::Log, later.clone()) && is_a_unit(UnitKind::Compacted, later), "a unit of the walk is of one epoch");
+    assert!(!is_a_unit(UnitKind::Log, later.clone()) && is_a_unit(UnitKind::Compacted, later), "a unit of the log scan is of one epoch");
     assert!(is_a_unit(UnitKind::Log, closing.clone()) && !is_a_unit(UnitKind::Compacted, closing), "closing records are not copied");
 }
 
@@ -305,7 +305,7 @@ fn records_that_nobody_writes_are_refused() {
     for (bytes, why) in [
         (&[0][..], "no kind"),
         (&[10, 0, 0, 0], "a kind that is kept"),
-        (&[15, 0, 0, 2, 0], "a birth outside of compacted units"),
+        (&[15, 0, 0, 2, 0], "a new block's link outside of compacted units"),
         (&[5, 0, 0, 2, 0, 1, 0, 0], "half a short name"),
         (&[5, 0, 0, 2, 0, 0, 0, 0, 0], "a short name of zeros"),
         (&[&[5, 0, 0, 66, 0][..], &[1; 132]].concat(), "a part of 33 blocks"),
@@ -313,7 +313,7 @@ fn records_that_nobody_writes_are_refused() {
         (&[0x15, 0, 0, 2, 0, 1, 0, 0, 0], "a slot of a run"),
         (&[0x29, 0, 0], "a closing record of another kind"),
         (&[9, 0, 0], "a closing record that drops nothing, and more"),
-        (&[0x19], "a closing record that drops what?"),
+        (&[0x19], "a closing record that ends too soon"),
         (&[0x19, 0, 0], "a closing record of no unit"),
         (&[0x19, 1, 1], "a closing record without its next block"),
         (&[0x19, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 8], "a lost block of 37 bits"),

@@ -1,4 +1,4 @@
-//! What holds for all units: what is pushed comes back, in order, whatever fits where, and no bytes make the reader panic.
+//! Properties that hold for all units: what is pushed comes back, in order, however it is split, and no bytes make the reader panic.
 
 use super::Page;
 use super::unit::{authenticator, eventful_unit, header, sealed};
@@ -26,7 +26,7 @@ fn old() -> impl Strategy<Value = Option<Pbn>> {
     proptest::option::of(pbn())
 }
 
-/// Runs that are at most `room` long, all together.
+/// Runs whose lengths add up to at most `room`.
 fn olds(room: u64) -> impl Strategy<Value = Vec<OldRun>> {
     let run = || (old(), prop_oneof![3 => 1..4u64, 2 => 1..=room]);
     prop_oneof![8 => vec(run(), 1..20), 1 => vec(run(), 500..1200)].prop_map(move |runs| {
@@ -83,7 +83,7 @@ fn places() -> impl Strategy<Value = Vec<Places>> {
     vec(run, 0..=32)
 }
 
-/// The record as records of one part each, from which it could be put together.
+/// Splits a record into records of one part each.
 fn parts(record: &Record) -> Vec<Record> {
     let mut done = 0;
     let mut each = |olds: &[OldRun], make: &dyn Fn(u64, OldRun) -> Record| -> Vec<Record> {
@@ -107,7 +107,7 @@ fn parts(record: &Record) -> Vec<Record> {
     }
 }
 
-/// What a unit says, written again; its authenticator zero, as in `without_authenticator`.
+/// Encodes a decoded unit again. Its authenticator is zero, as in `without_authenticator`.
 fn again(unit: &Unit, bytes: &Page) -> Page {
     let mut writer = UnitWriter::new(unit.places.clone());
     for slot in &unit.slots {
@@ -209,7 +209,7 @@ proptest! {
         prop_assert!(open(&authenticator(), Pbn(pbn.get() ^ 1), &page).is_none());
     }
 
-    /// Behind an authenticator that is right. Changes aim at the front, where the lengths and the records are.
+    /// The authenticator is not checked here. Changes aim at the front, where the lengths and the records are.
     #[test]
     fn no_unit_makes_its_reader_panic(
         changes in vec((prop_oneof![3 => 0..240usize, 1 => 0..BLOCK_SIZE], any::<u8>()), 0..6),
@@ -225,7 +225,7 @@ proptest! {
         }
     }
 
-    /// Units full of records of any bytes.
+    /// The records of the unit are arbitrary bytes.
     #[test]
     fn no_records_make_their_reader_panic(bytes in vec(prop_oneof![3 => 0..10u8, 2 => any::<u8>()], 0..60)) {
         let (mut page, _) = sealed(UnitWriter::new(Vec::new()), &header());

@@ -1,21 +1,21 @@
-//! Compaction: a long walk is copied into few units, and says the same after a crash.
+//! Log compaction: the records of a long log scan are copied into few units, and give the same state after a crash.
 
 use super::machine::Machine;
 use super::volume::{Volume, place};
 use onefold_engine::format::{CommitMode, REFS_UNKNOWN};
 use std::cell::Cell;
 
-/// LBNs that are written.
+/// The number of LBNs that are written.
 const LBNS: u64 = 50;
 
-/// A volume whose walk is compacted when it has more units than this.
+/// A volume whose log is compacted when it has more units to scan than this.
 fn compacting_beyond(units: u64) -> Volume {
     let mut volume = Volume::new();
     volume.compact_beyond = units;
     volume
 }
 
-/// Writes and flushes so often, over and over the same LBNs.
+/// Writes and flushes this many times, always to the same LBNs.
 fn write(machine: &mut Machine, writes: u64) {
     (0..writes).for_each(|n| machine.write(n * 7 % LBNS, 1000 + n));
 }
@@ -29,18 +29,18 @@ fn all(machine: &mut Machine) -> Vec<Option<u64>> {
 }
 
 fn superblocks(machine: &Machine) -> usize {
-    machine.told.iter().filter(|what| *what == "Superblock").count()
+    machine.done.iter().filter(|what| *what == "Superblock").count()
 }
 
 #[test]
-fn a_long_walk_becomes_short_and_says_the_same_after_a_crash() {
+fn a_long_log_scan_becomes_short_and_gives_the_same_after_a_crash() {
     for writes in [30, 40, 100, 401] {
         let mut machine = compacting_beyond(16).open();
         let before = superblocks(&machine);
         write(&mut machine, writes);
         assert!(superblocks(&machine) > before, "{writes} units were compacted");
-        let metadata = machine.told.iter().any(|what| ["Map", "Refs"].contains(&what.as_str()));
-        assert!(!metadata, "no page of map or refs is written for that: {:?}", machine.told);
+        let metadata = machine.done.iter().any(|what| ["Map", "Refs"].contains(&what.as_str()));
+        assert!(!metadata, "no page of map or refs is written for that: {:?}", machine.done);
         let volume = machine.crash();
         let anchor = volume.newest_anchor();
         assert!(!anchor.compacted.places.is_empty() && anchor.sequence > writes / 2, "{anchor:?}");
@@ -55,7 +55,7 @@ fn a_long_walk_becomes_short_and_says_the_same_after_a_crash() {
     }
 }
 
-/// Each superblock has all of it: a crash takes what was counted since the last one.
+/// Each superblock has the whole ledger: a crash loses only what was counted since the last one.
 #[test]
 fn the_lifetime_ledger_comes_with_each_superblock() {
     let lived = |volume: &Volume| volume.newest().lifetime;
@@ -71,15 +71,15 @@ fn the_lifetime_ledger_comes_with_each_superblock() {
     assert!((first.client_write_units + 20..=440).contains(&second.client_write_units), "counted once: {first:?} {second:?}");
 }
 
-/// Wherever a crash comes: before the copies are there, before the superblock names them, after it.
+/// The crash comes at any point: before the copies are written, before the superblock refers to them, or after that.
 #[test]
 fn a_crash_within_a_compaction_loses_nothing() {
     for stop_at in 0..60 {
-        let told = Cell::new(0);
+        let operations = Cell::new(0);
         let mut machine = compacting_beyond(16).open_until(move |_| {
-            told.set(told.get() + 1);
-            // The opening, then seventeen epochs of content, unit and flush.
-            told.get() > 40 + stop_at
+            operations.set(operations.get() + 1);
+            // The opening comes first, then seventeen epochs of content, unit and flush.
+            operations.get() > 40 + stop_at
         });
         let mut done = 0;
         while !machine.stopped {
@@ -117,9 +117,9 @@ fn a_compacted_unit_that_is_gone_makes_the_log_a_damaged_one() {
     assert_eq!((machine.read(3), machine.damage()), (None, vec!["a compacted unit of the log is not there"]));
 }
 
-/// Without a free block beyond the reserve it is not made, and checkpoints do.
+/// Without a free block beyond the reserve there is no log compaction, and checkpoints keep the log scan short.
 #[test]
-fn without_free_blocks_checkpoints_keep_the_walk_short() {
+fn without_free_blocks_checkpoints_keep_the_log_scan_short() {
     let mut volume = super::with_refs(32 << 20, |pbn| if pbn < 120 || pbn == place(1).get() { 0 } else { REFS_UNKNOWN });
     volume.compact_beyond = 16;
     assert!(volume.superblock.geometry.reserve_blocks > 120);

@@ -1,4 +1,4 @@
-//! A damaged log: what is proved to be a block's own content is served, all else is an error.
+//! A damaged log: content is served if it is proved to be what its LBN means, and every other read is an error.
 
 use super::volume::{Volume, content, place};
 use super::{link, with_refs};
@@ -20,7 +20,7 @@ fn with_a_hole() -> Volume {
     volume
 }
 
-/// Pages that say of a block its name, with this tag, and of an LBN that it means that block, with that one.
+/// Writes the fingerprint of a block to its page, with `name_tag`, and a link from an LBN to that block to the map, with `map_tag`.
 fn with_pages(volume: &mut Volume, pbn: u64, name_tag: u64, lbn: u64, map_tag: u64) {
     let name = volume.name(&content(pbn));
     volume.change_page(PageId { region: Region::Fingerprints, index: 0 }, |page| {
@@ -39,7 +39,7 @@ fn what_counts_before_the_hole_is_served() {
     assert_eq!([1, 2].map(|lbn| machine.read(lbn)), [Some(21), Some(22)]);
     assert_eq!([3, 4, 5].map(|lbn| machine.read(lbn)), [None; 3], "nothing proves zeros, and what stands behind the hole does not count");
     assert_eq!(machine.damage(), [MISSING]);
-    assert!(!machine.told.iter().any(|what| what != "flush"), "nothing is written: {:?}", machine.told);
+    assert!(!machine.done.iter().any(|what| what != "flush"), "nothing is written: {:?}", machine.done);
 }
 
 #[test]
@@ -51,7 +51,8 @@ fn content_that_is_not_what_its_fingerprint_says_is_an_error() {
     assert_eq!([1, 2].map(|lbn| machine.read(lbn)), [None, Some(22)]);
 }
 
-/// The block was freed and became another LBN's, in epochs that the log does not tell of any more: its fingerprint's sector is newer than the map's.
+/// The block may have been freed and given to another LBN, in epochs that the log no longer has: the pages prove a link only if the sectors
+/// of fingerprints and map are equally old.
 #[test]
 fn a_block_that_became_a_strangers_is_an_error() {
     for (map_tag, name_tag, answer) in [(0, 0, Some(21)), (0, 4, None), (4, 4, Some(21)), (3, 4, None), (4, 0, None)] {
@@ -72,7 +73,7 @@ fn content_with_a_checksum_only_is_an_error() {
     assert_eq!([1, 2].map(|lbn| machine.read(lbn)), [None, Some(22)]);
 }
 
-/// Where nothing is replayed, pages of one age prove what they did then.
+/// Pages of the same age prove a link together, even where nothing is replayed.
 #[test]
 fn pages_alone_prove_what_they_held_together() {
     for (name_tag, answer) in [(7, Some(20)), (6, None)] {

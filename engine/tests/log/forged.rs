@@ -1,10 +1,10 @@
-//! What a client wrote lies where the next unit is sought: a block that was its own before, with any bytes that it liked.
+//! Forged units: the block where the next unit is sought was a client's before, and the client may have written any bytes there.
 
 use super::link;
 use super::volume::{Volume, place};
 use onefold_engine::format::{Authenticator, Key};
 
-/// LBN 3 means block 20, and block 21 holds what another LBN wrote.
+/// A volume in which LBN 3 means block 20, and another LBN means block 21.
 fn volume() -> Volume {
     let mut volume = Volume::new();
     volume.store(20);
@@ -14,7 +14,7 @@ fn volume() -> Volume {
     volume
 }
 
-/// It knows the format, the volume's UUID, what the next unit would say and where it would lie: all but the key.
+/// The client knows everything but the key: the format, the UUID of the volume, and the content and place of the next unit.
 #[test]
 fn a_unit_that_a_client_made_is_none() {
     let mut volume = volume();
@@ -23,13 +23,13 @@ fn a_unit_that_a_client_made_is_none() {
     assert_eq!(volume.open().read(3), Some(20));
 }
 
-/// The very unit that would be the next, in the place behind.
+/// The units are sound copies, but lie at places for which they were not made.
 #[test]
 fn a_copy_of_a_unit_is_none() {
     let mut volume = volume();
     volume.unit(2, vec![link(3, 21)]);
     assert_eq!(volume.clone().open().read(3), Some(21), "in its place it is one");
-    // The anchor's places are other ones now; what lies at the second of them is that unit.
+    // The log tail gives other places now, and copies of the units lie there.
     let unit = *volume.data(place(2));
     let mut anchor = volume.newest_anchor();
     anchor.places[0].first = place(5);

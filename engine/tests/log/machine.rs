@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Machine {
     pub volume: Volume,
     pub engine: Engine,
-    /// Writes, by block where they are of the data region, else by class, and flushes.
-    pub told: Vec<String>,
+    /// The writes and flushes that the device did: a write to the data region by its block, any other by its class.
+    pub done: Vec<String>,
     pub notices: Vec<Notice>,
     replies: BTreeMap<u64, Reply>,
-    /// Writes of this class are not answered, until they are let go.
+    /// Writes of this class are not answered until `release` is called.
     pub withholds: Option<&'static str>,
     withheld: Vec<Event>,
     next: u64,
@@ -25,12 +25,12 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The engine over this volume, until the device is asked for what stops it.
+    /// Starts the engine over this volume. The device stops at the first operation for which `stop` returns true.
     pub fn start(volume: Volume, engine: Engine, stop: impl Fn(&str) -> bool + 'static) -> Self {
         let mut machine = Self {
             volume,
             engine,
-            told: Vec::new(),
+            done: Vec::new(),
             notices: Vec::new(),
             replies: BTreeMap::new(),
             withholds: None,
@@ -98,29 +98,29 @@ impl Machine {
         }
     }
 
-    /// What was withheld is answered, and nothing is withheld any more.
-    pub fn let_go(&mut self) {
+    /// Answers the writes that are withheld. Further writes are no longer withheld.
+    pub fn release(&mut self) {
         self.withholds = None;
         std::mem::take(&mut self.withheld).into_iter().for_each(|event| self.feed(event));
     }
 
-    /// Bytes that live records take now, and their share.
+    /// Returns the bytes of memory that live records take now, and their share.
     pub fn live_records(&self) -> (u64, u64) {
         self.memory("log records")
     }
 
-    /// Bytes that a part of the memory takes now, and its share.
+    /// Returns the bytes that a part of the memory takes now, and its share.
     pub fn memory(&self, part: &str) -> (u64, u64) {
         let stats = self.engine.stats();
         let (_, now, _, share) = stats.memory.into_iter().find(|(name, ..)| *name == part).expect("it is there");
         (now, share)
     }
 
-    /// Whether the device does it.
+    /// Notes an operation and returns true, unless the device has stopped.
     fn goes_on(&mut self, what: &str) -> bool {
         self.stopped |= (self.stop)(what);
         if !self.stopped {
-            self.told.push(what.to_owned());
+            self.done.push(what.to_owned());
         }
         !self.stopped
     }
@@ -148,7 +148,7 @@ impl Machine {
         self.request_of(op, lbn, blocks, payload).expect("it is answered")
     }
 
-    /// Sends a request; its answer, if there is one, however long that takes.
+    /// Sends a request. Returns its answer, if there is one, however long that takes.
     fn request_of(&mut self, op: Op, lbn: u64, blocks: u64, payload: Option<Payload>) -> Option<Reply> {
         let id = RequestId(self.next);
         self.next += 1;
@@ -158,7 +158,7 @@ impl Machine {
         self.replies.remove(&id.0)
     }
 
-    /// Time passes, as long as the engine wants to be woken and the request is not answered.
+    /// Lets time pass as long as the engine wants to be woken and the request is not answered.
     fn rest(&mut self, request: u64) {
         for _ in 0..10_000 {
             let Some(wake) = self.wake.take().filter(|_| !self.replies.contains_key(&request)) else { return };
@@ -167,7 +167,7 @@ impl Machine {
         }
     }
 
-    /// What a logical block reads as: the number of its content, 0 for zeros; none for an error.
+    /// Reads a logical block. Returns the number of its content, 0 for zeros; none for an error.
     pub fn read(&mut self, lbn: u64) -> Option<u64> {
         let Reply::Data(segments) = self.request(Op::Read, lbn, None) else { return None };
         let [segment] = &segments[..] else { panic!("one block is one segment") };
@@ -181,7 +181,7 @@ impl Machine {
         })
     }
 
-    /// Writes the content of this number. Whether that was answered.
+    /// Writes the content of this number. Returns whether the write was answered.
     pub fn try_write_only(&mut self, lbn: u64, n: u64) -> bool {
         let mut buffer = BufferMut::zeroed(1);
         *buffer.block_mut(0) = content(n);
@@ -196,7 +196,7 @@ impl Machine {
         assert!(self.try_write_only(lbn, n), "it is answered");
     }
 
-    /// The same, and flushes, where the device may stop meanwhile.
+    /// Writes the content of this number, and flushes. The device may stop meanwhile.
     pub fn try_write(&mut self, lbn: u64, n: u64) {
         let _ = self.try_write_only(lbn, n);
         let _ = self.request_of(Op::Flush, 0, 0, None);
@@ -218,12 +218,12 @@ impl Machine {
         assert!(matches!(reply, Some(Reply::Done)), "{reply:?}");
     }
 
-    /// What was noticed of damage.
+    /// Returns the damage that the engine has reported.
     pub fn damage(&self) -> Vec<&'static str> {
         self.notices.iter().filter_map(|notice| if let Notice::Damage { what, .. } = notice { Some(*what) } else { None }).collect()
     }
 
-    /// A crash: what the device has is what there is.
+    /// Crashes: only what the device has is left.
     pub fn crash(self) -> Volume {
         self.volume
     }

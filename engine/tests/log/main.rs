@@ -1,4 +1,4 @@
-//! Opening a volume with a live log: what is read, what is written before the volume serves, and what it then says (docs/log.md, Recovery).
+//! Opening a volume with a live log: what is read and written before the volume serves, and what it then serves (docs/log.md, Recovery).
 
 mod compaction;
 mod damaged;
@@ -34,7 +34,7 @@ fn what_the_log_says_is_read() {
     assert_eq!(machine.damage(), <[&str; 0]>::default());
 }
 
-/// The closing unit says that all before it was flushed, so it may not be on the device before that is so.
+/// The closing unit confirms that all before it was flushed, so it may not be on the device before that flush.
 #[test]
 fn the_closing_unit_is_written_when_what_was_found_is_flushed() {
     let mut volume = Volume::new();
@@ -43,20 +43,20 @@ fn the_closing_unit_is_written_when_what_was_found_is_flushed() {
     volume.unit(1, vec![volume.new_block(3, 20, None)]);
     volume.unit(2, vec![volume.new_block(4, 21, None)]);
     let machine = volume.open();
-    let at = |what: &str| machine.told.iter().position(|told| told == what).unwrap_or_else(|| panic!("{what} is not written"));
+    let at = |what: &str| machine.done.iter().position(|done| done == what).unwrap_or_else(|| panic!("{what} is not written"));
     let [content, unit, closing] = [Pbn(21), place(2), place(3)].map(|pbn| at(&pbn.to_string()));
     let again = content.max(unit);
-    assert!(again < closing && machine.told[again..closing].contains(&"flush".to_owned()), "{:?}", machine.told);
-    assert!(machine.told[closing..].contains(&"flush".to_owned()));
+    assert!(again < closing && machine.done[again..closing].contains(&"flush".to_owned()), "{:?}", machine.done);
+    assert!(machine.done[closing..].contains(&"flush".to_owned()));
 }
 
-/// One lost block with as many links as an epoch may have: all of them are dropped, and stay so.
+/// One lost block has thousands of links in its epoch: all of them are dropped, and stay dropped.
 #[test]
 fn a_lost_block_with_thousands_of_links_is_dropped_whole() {
     let mut volume = Volume::new();
     volume.store(20);
     volume.unit(1, vec![volume.new_block(3, 20, None)]);
-    // Each other link is one to the lost block: the dropped records are no run.
+    // Every other link is one to the lost block, so the dropped records are no run.
     let links: Vec<Record> = (0..4000).map(|i| link(100 + i, if i % 2 == 0 { 21 } else { 20 })).collect();
     let units = u32::try_from(links.len().div_ceil(300)).expect("few");
     for (unit, chunk) in (0..units).zip(links.chunks(300)) {
@@ -80,7 +80,7 @@ fn a_lost_block_with_thousands_of_links_is_dropped_whole() {
     assert_eq!(machine.damage(), <[&str; 0]>::default());
 }
 
-/// A log that a crash has closed, and behind it a block that was sent before another crash: it was not there at the opening that followed.
+/// A volume whose log was closed after a crash. The next unit was sent before another crash, but the opening that followed did not find it.
 fn closed_and_not_there() -> Volume {
     let mut volume = Volume::new();
     volume.store(20);
@@ -97,15 +97,15 @@ fn is_there_now(volume: &mut Volume) {
     volume.unit_as(3, vec![record], |h| h.incarnation = 2);
 }
 
-/// A device that was told to forget a block may read it as it likes: P7 holds all the same, and no recovery adds to the log.
+/// A device may return any content for a block that it was asked to discard: P7 holds all the same, and no recovery adds to the log.
 #[test]
 fn what_was_not_there_behind_a_closed_log_does_not_count_later() {
     let mut volume = closed_and_not_there();
     for _ in 0..3 {
         let mut machine = volume.open();
         assert_eq!(machine.read(3), Some(20));
-        let units = (3..20).map(|sequence| place(sequence).to_string()).filter(|unit| machine.told.contains(unit)).count();
-        assert_eq!(units, 0, "a closed log gets no unit: {:?}", machine.told);
+        let units = (3..20).map(|sequence| place(sequence).to_string()).filter(|unit| machine.done.contains(unit)).count();
+        assert_eq!(units, 0, "a closed log gets no unit: {:?}", machine.done);
         volume = machine.crash();
         is_there_now(&mut volume);
     }
@@ -116,12 +116,12 @@ fn what_was_not_there_behind_a_closed_log_does_not_count_later() {
     assert_eq!(machine.read(3), Some(22));
 }
 
-/// The same where the anchor has moved behind the closing unit, as nothing came after it.
+/// The same holds where the log tail has moved behind the closing unit, because nothing came after it.
 #[test]
-fn what_was_not_there_behind_an_anchor_does_not_count_later() {
+fn what_was_not_there_behind_a_log_tail_does_not_count_later() {
     let mut volume = closed_and_not_there();
     volume.mode = CommitMode::Ordered;
-    // Both pairs say that it is open, then the checkpoint writes one; the log is left by the next.
+    // Both pairs mark the volume open, then the checkpoint writes one pair. The pair after that would end the log.
     let writes = Cell::new(0);
     let machine = volume.open_until(move |what| {
         writes.set(writes.get() + u32::from(what == "Superblock"));
@@ -134,7 +134,7 @@ fn what_was_not_there_behind_an_anchor_does_not_count_later() {
     assert_eq!(volume.open().read(3), Some(20));
 }
 
-/// Two reads of each block may fail; the third makes the log a damaged one.
+/// Two reads of each block may fail. A third failure makes the log a damaged one.
 #[test]
 fn each_block_is_read_three_times() {
     let mut volume = Volume::new();
@@ -163,7 +163,7 @@ fn a_unit_that_names_what_the_volume_does_not_have_is_damage() {
     assert_eq!((machine.read(1), machine.damage()), (None, vec!["a unit of the log names what the volume does not have"]));
 }
 
-/// It would be let go of twice when the volume closes.
+/// Such a block would be freed twice when the volume closes.
 #[test]
 fn a_block_that_is_two_places_of_the_log_is_damage() {
     let mut volume = Volume::new();
@@ -172,7 +172,7 @@ fn a_block_that_is_two_places_of_the_log_is_damage() {
     assert_eq!((machine.read(3), machine.damage()), (None, vec!["a block is two places of the log"]));
 }
 
-/// A page's tag says which epochs were flushed: one that the log does not reach is gone, and with it what was acknowledged.
+/// A page's tag shows which epochs were flushed. If the log ends before that epoch, acknowledged writes are lost.
 #[test]
 fn a_page_newer_than_the_logs_end_is_a_damaged_log() {
     for (tag, damage) in [(2, &[][..]), (3, &["a metadata page is newer than the end of the log"])] {
@@ -180,12 +180,12 @@ fn a_page_newer_than_the_logs_end_is_a_damaged_log() {
         volume.store(20);
         volume.unit(1, vec![volume.new_block(3, 20, None)]);
         volume.unit_as(2, vec![Record::Closing { first: 0, lost: Vec::new() }], |h| h.content_flushed = true);
-        // Another sector than the one of the block that is read, whose content is proved as before.
+        // This is not the sector of the block that is read, whose content is proved as before.
         volume.change_page(PageId { region: Region::Map, index: 0 }, |page| page.set_tag(5, tag));
         let mut machine = volume.open();
         assert_eq!([3, 3].map(|lbn| machine.read(lbn)), [Some(20); 2], "a tag of {tag}");
         assert_eq!(machine.damage(), damage);
-        assert_eq!(machine.read(501), damage.is_empty().then_some(0), "what is newer is no zeros that were promised");
+        assert_eq!(machine.read(501), damage.is_empty().then_some(0), "a page that is newer proves no zeros");
     }
 }
 
@@ -202,7 +202,7 @@ fn with_refs(bytes: u64, refs: impl Fn(u64) -> u8) -> Volume {
     volume
 }
 
-/// The records of a discard take no more places than there are: what does not fit comes with later epochs.
+/// The records of a discard take no more places than there are: records that do not fit come with later epochs.
 #[test]
 fn a_discard_of_scattered_blocks_finds_places_for_its_records() {
     const WRITTEN: u64 = 2400;
@@ -220,10 +220,10 @@ fn a_discard_of_scattered_blocks_finds_places_for_its_records() {
     }
 }
 
-/// One that is over within half a second says nothing; one that takes longer says each second how far it is, and tells whoever asks.
+/// An opening that takes less than half a second reports nothing. A longer one reports its progress each second.
 #[test]
-fn a_long_opening_says_how_far_it_is() {
-    let told = |read_ms| {
+fn a_long_opening_reports_its_progress() {
+    let reported = |read_ms| {
         let mut volume = Volume::new();
         volume.read_ms = read_ms;
         (1..=300).for_each(|sequence| volume.unit(sequence, vec![link(sequence, 20), link(1000 + sequence, 21)]));
@@ -238,14 +238,14 @@ fn a_long_opening_says_how_far_it_is() {
             .filter_map(|notice| if let Notice::Opening(progress) = notice { Some(progress) } else { None })
             .collect::<Vec<_>>()
     };
-    assert_eq!(told(1), []);
-    let told = told(10);
-    assert!((2..=4).contains(&told.len()), "{told:?}");
-    for (pair, i) in told.windows(2).zip(1..) {
+    assert_eq!(reported(1), []);
+    let reported = reported(10);
+    assert!((2..=4).contains(&reported.len()), "{reported:?}");
+    for (pair, i) in reported.windows(2).zip(1..) {
         assert!(pair[0].units < pair[1].units && pair[0].records < pair[1].records, "notice {i}: {pair:?}");
     }
-    for Progress { units, units_most, records, .. } in told {
-        // The newest units wait for one behind that says that they were flushed.
+    for Progress { units, units_most, records, .. } in reported {
+        // The newest units wait for a later one that confirms that they were flushed.
         assert!(
             units < 300 && units_most >= 300 && records <= 2 * units && records + 10 >= 2 * units,
             "{units} of {units_most}, {records}"
@@ -253,7 +253,7 @@ fn a_long_opening_says_how_far_it_is() {
     }
 }
 
-/// Where free blocks lie scattered, births take the room of their neighbours, and are charged for it.
+/// A new block among scattered free blocks takes the room of its neighbours in memory, too, and is charged for it.
 #[test]
 fn scattered_births_are_charged_for_their_room() {
     const WRITES: u64 = 128;
@@ -263,7 +263,7 @@ fn scattered_births_are_charged_for_their_room() {
         machine.memory("dirty records").0
     };
     let (in_a_run, scattered) = (charged(1), charged(8));
-    assert!(in_a_run >= 3 * 64 * WRITES, "{in_a_run}: what an LBN means, who is born in the epoch, and what is born");
+    assert!(in_a_run >= 3 * 64 * WRITES, "{in_a_run}: the meaning of an LBN, the new blocks of the epoch, and the pending block");
     assert!(scattered >= in_a_run + 100 * WRITES, "{scattered}, and in a run {in_a_run}");
 }
 
@@ -281,11 +281,11 @@ fn writers_wait_for_a_checkpoint_that_falls_behind() {
         if written % 64 == 0 {
             machine.flush();
         }
-        assert!(written < 100_000, "nobody was held back: {:?}", machine.live_records());
+        assert!(written < 100_000, "no write was held back: {:?}", machine.live_records());
     }
     let (live, share) = machine.live_records();
     assert!(live > 2 * share && live < 2 * share + share / 8, "{live} bytes of live records for {share}");
-    machine.let_go();
+    machine.release();
     assert!(machine.live_records().0 < live * 3 / 4, "those from before the checkpoint are gone: {:?}", machine.live_records());
     machine.write(50_000, 7);
     assert!(machine.live_records().0 < share, "and another one has come: {:?}", machine.live_records());

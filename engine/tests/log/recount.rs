@@ -1,13 +1,13 @@
-//! What a recount gives back while there is a log.
+//! The counts that a recount returns while there is a log.
 
 use super::volume::MIB;
 use super::with_refs;
 use onefold_engine::interface::Notice;
 use onefold_engine::units::BLOCK_BYTES;
 
-/// A crash in mode `ordered` has left counts without links, in as many blocks as make a batch of discards.
+/// A crash in mode `ordered` has left counts without links, in as many blocks as fill a batch of discards.
 #[test]
-fn the_device_is_told_of_what_a_recount_has_freed() {
+fn the_device_discards_what_a_recount_has_freed() {
     const GARBAGE: std::ops::Range<u64> = 4000..5024;
     let mut volume = with_refs(64 * MIB, |pbn| if GARBAGE.contains(&pbn) { 2 } else { 0 });
     volume.superblock.garbage_possible = true;

@@ -1,4 +1,4 @@
-//! Content of the newest epoch is not what its record says: lost in the crash, or rotted since. The pages' tags tell which.
+//! Content of the newest epoch differs from its record: it was lost in the crash, or has rotted since. The pages' tags show which.
 
 use super::link;
 use super::volume::{Block, Volume, content};
@@ -15,8 +15,8 @@ fn block(pbn: u64) -> MapEntry {
     MapEntry::Block { pbn: Pbn(pbn), slot: 0 }
 }
 
-/// LBN 3 means block 20, then block 21, whose content is not there, and so does LBN 4; all of it is in the log, and nothing says that the second
-/// epoch was flushed.
+/// A volume in which LBN 3 means block 20, and later LBNs 3 and 4 mean block 21, whose content is not there. All of this is in the log, and
+/// nothing shows that the second epoch was flushed.
 fn in_doubt() -> Volume {
     let mut volume = Volume::new();
     volume.store(20);
@@ -26,7 +26,7 @@ fn in_doubt() -> Volume {
     volume
 }
 
-/// The page of LBN 3 and 4 as a checkpoint wrote it when so many epochs were durable.
+/// Writes the page of LBNs 3 and 4 as a checkpoint does when this many epochs are durable.
 fn with_map_page(volume: &mut Volume, epochs: u64) {
     volume.change_page(MAP, |page| {
         page.set_map(3, block(19 + epochs));
@@ -44,7 +44,7 @@ impl ReadMedium for Volume {
     }
 }
 
-/// Counts what it is asked for.
+/// A volume that counts the bytes that are read.
 struct Counting(Volume, u64);
 
 impl ReadMedium for Counting {
@@ -54,9 +54,9 @@ impl ReadMedium for Counting {
     }
 }
 
-/// All but the copies of the superblock: the log, what is in doubt, the pages that could tell of it, and everything else.
+/// The report counts all but the copies of the superblock: the log, the content in doubt, the pages that could decide it, and the rest.
 #[test]
-fn a_check_says_how_much_it_has_read() {
+fn a_check_reports_how_much_it_has_read() {
     let mut volume = in_doubt();
     volume.store(22);
     volume.unit_as(3, vec![volume.new_block(6, 22, None), volume.new_block(7, 23, None)], |h| h.flushed_upto = 1);
@@ -68,7 +68,7 @@ fn a_check_says_how_much_it_has_read() {
     }
 }
 
-/// What LBN 3 means, as `check` has it.
+/// Returns the meaning that `check` finds for LBN 3.
 fn checked(volume: &Volume) -> MapEntry {
     let (mut medium, superblock) = (volume.clone(), volume.superblock.clone());
     let log = read_log(&mut medium, &superblock).expect("nothing of the log is missing");
@@ -92,7 +92,8 @@ fn what_no_page_holds_was_lost() {
     }
 }
 
-/// Was the record dropped, the page would go on to name a block that counts nothing, and the next to be written there would be read as its LBN's.
+/// If the record were dropped, the page would still link to a block without a count, and the next content of that block would be read as
+/// that of this LBN.
 #[test]
 fn what_a_page_holds_was_flushed_and_is_not_dropped() {
     let mut volume = in_doubt();
@@ -101,16 +102,16 @@ fn what_a_page_holds_was_flushed_and_is_not_dropped() {
     let mut machine = volume.open();
     assert_eq!(machine.damage(), [ROTTED]);
     (0..200).for_each(|i| machine.write(100 + i, 1000 + i));
-    assert_eq!([3, 4].map(|lbn| machine.read(lbn)), [None; 2], "an error, and nobody else's content");
+    assert_eq!([3, 4].map(|lbn| machine.read(lbn)), [None; 2], "an error, and no other LBN's content");
     machine.write(3, 22);
     let mut machine = machine.crash().open();
     assert_eq!([3, 4, 100].map(|lbn| machine.read(lbn)), [Some(22), None, Some(1000)]);
-    assert_eq!(machine.damage().iter().filter(|what| **what == ROTTED).count(), 0, "it was told once: the log was closed since");
+    assert_eq!(machine.damage().iter().filter(|what| **what == ROTTED).count(), 0, "it was reported once: the log was closed since");
 }
 
-/// A page of counts says so as well.
+/// A page of counts, too, shows that the epoch was flushed.
 #[test]
-fn counts_tell_it_too() {
+fn counts_show_it_too() {
     let mut volume = in_doubt();
     volume.change_page(PageId { region: Region::Refs, index: 0 }, |page| {
         page.set_refs(21, 3);
@@ -122,10 +123,10 @@ fn counts_tell_it_too() {
     assert_eq!(machine.read(3), None);
 }
 
-/// Rot-only run 584 of seed 9001: a checkpoint had written a page with the last epoch, whose only unit rotted. The page linked to a block that no
-/// count knew of.
+/// Rot-only run 584 of seed 9001: a checkpoint had written a page with the last epoch, whose only unit rotted. The page linked to a block
+/// that was not counted.
 #[test]
-fn pages_hold_what_more_than_the_last_unit_vouches_for() {
+fn pages_hold_what_more_than_the_last_unit_confirms() {
     let mut volume = Volume::new();
     volume.compact_beyond = 4;
     let mut machine = volume.open();
@@ -134,16 +135,16 @@ fn pages_hold_what_more_than_the_last_unit_vouches_for() {
         machine.write(40 * i, 1000 + i);
         // The closing unit is the first of all; each write is a unit and an epoch.
         let (last, anchor) = (i + 2, machine.volume.newest_anchor());
-        let told = anchor.flushed_upto.max(last - 1);
+        let upto = anchor.flushed_upto.max(last - 1);
         let tag = newest_tag(&mut machine.volume);
-        assert!(tag <= told, "a page holds epoch {tag}, and more than its own units tell of {told}");
-        pages = machine.told.iter().filter(|what| *what == "Fingerprints").count();
+        assert!(tag <= upto, "a page holds epoch {tag}, but no more than epoch {upto} is confirmed");
+        pages = machine.done.iter().filter(|what| *what == "Fingerprints").count();
         confirmed += u64::from(anchor.flushed_upto >= anchor.sequence);
     }
     assert!(pages > 20 && confirmed > 0, "{pages} pages, {confirmed} times a superblock confirmed");
 }
 
-/// Of the pages of fingerprints.
+/// Returns the newest tag of the pages of fingerprints.
 fn newest_tag(volume: &mut Volume) -> u64 {
     let tag = |index| {
         let id = PageId { region: Region::Fingerprints, index };
@@ -154,20 +155,21 @@ fn newest_tag(volume: &mut Volume) -> u64 {
     (0..8).map(tag).max().unwrap_or(0)
 }
 
-/// Whether it says so is not known where the page cannot be read: nothing is guessed.
+/// A page that cannot be read leaves it unknown whether the epoch was flushed, and nothing is guessed.
 #[test]
 fn a_page_that_cannot_be_read_makes_the_log_a_damaged_one() {
-    for (failures, told) in [(2, ROTTED), (3, "the log cannot be read")] {
+    for (failures, reported) in [(2, ROTTED), (3, "the log cannot be read")] {
         let mut volume = in_doubt();
         with_map_page(&mut volume, 2);
         volume.failing.insert(volume.superblock.geometry.page_at(MAP), failures);
         let mut machine = volume.open();
-        assert_eq!(machine.damage(), [told]);
+        assert_eq!(machine.damage(), [reported]);
         assert_eq!(machine.read(3), None);
     }
 }
 
-/// Run 310 of seed 9100: a crash had kept the fingerprints of a large epoch from their page, and a flipped bit was served. Its short name tells.
+/// Run 310 of seed 9100: a crash had kept the fingerprints of a large epoch from their page, and a flipped bit was served. The short name
+/// shows it.
 #[test]
 fn content_of_a_large_epoch_is_known_by_its_short_name() {
     for mode in [CommitMode::Log, CommitMode::Ordered] {

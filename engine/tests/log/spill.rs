@@ -1,4 +1,4 @@
-//! An opening whose log has more records than memory is meant for.
+//! An opening whose log has more records than fit into their share of memory.
 
 use super::volume::{MIB, Volume};
 use onefold_engine::format::{MapEntry, Record, UnitKind};
@@ -6,11 +6,11 @@ use onefold_engine::interface::Notice;
 use onefold_engine::stats::Progress;
 use onefold_engine::units::{Epoch, Lbn, Pbn};
 
-/// Three hundred units that give the same hundred LBNs one block and the other in turn.
+/// A volume with 301 units, which link the same hundred LBNs to one block and the other in turn.
 fn volume() -> Volume {
     let mut volume = Volume::new();
     volume.store(20);
-    // Each link takes the place of the one before.
+    // Each link replaces the one before.
     let old = |sequence: u64| (sequence > 1).then(|| Pbn(19 + (sequence - 1) % 2));
     let records = |sequence: u64| {
         let to = MapEntry::Block { pbn: Pbn(19 + sequence % 2), slot: 0 };
@@ -25,7 +25,7 @@ fn assert_right(machine: &mut super::machine::Machine) {
     assert_eq!(machine.damage(), <[&str; 0]>::default());
 }
 
-/// Records enter pages while the log is read, so that memory is bounded; and a checkpoint follows at once, whether anybody writes or not.
+/// Records enter pages while the log is read, so that memory is bounded. A checkpoint follows at once, even if no client writes.
 #[test]
 fn records_beyond_their_share_are_put_on_pages_though_nobody_writes() {
     let mut volume = volume();
@@ -35,20 +35,20 @@ fn records_beyond_their_share_are_put_on_pages_though_nobody_writes() {
     let (_, used, peak, share) = machine.engine.stats().memory.into_iter().find(|part| part.0 == "log records").expect("it is there");
     assert!(peak > share && peak < share + share / 4, "{peak} of {share}: as much as was being read");
     assert!(used < share / 2, "{used} of {share}");
-    let opened = machine.told.iter().position(|what| what == "Superblock");
-    let page = machine.told.iter().position(|what| what == "Map");
-    assert!(page.is_some() && page < opened, "a page is written before the volume says that it is open: {:?}", machine.told);
+    let opened = machine.done.iter().position(|what| what == "Superblock");
+    let page = machine.done.iter().position(|what| what == "Map");
+    assert!(page.is_some() && page < opened, "a page is written before the volume says that it is open: {:?}", machine.done);
     assert_eq!((anchor, machine.volume.newest_anchor().sequence > 300), (1, true));
-    let mut told = machine.notices.iter().filter_map(|notice| if let Notice::Opening(progress) = notice { Some(progress) } else { None });
-    let Progress { records, records_on_pages, .. } = *told.next_back().expect("it took seconds");
+    let mut seen = machine.notices.iter().filter_map(|notice| if let Notice::Opening(progress) = notice { Some(progress) } else { None });
+    let Progress { records, records_on_pages, .. } = *seen.next_back().expect("it took seconds");
     assert!(records > 20_000 && records_on_pages > 15_000, "{records_on_pages} of {records}");
     assert_right(&mut machine);
 }
 
-/// Wherever it is cut off, another opening finds the same.
+/// Wherever the opening is cut off, another one finds the same.
 #[test]
 fn a_crash_while_records_enter_pages_changes_nothing() {
-    let writes = |volume: &Volume| volume.clone().open().told.iter().take_while(|what| *what != "Superblock").count();
+    let writes = |volume: &Volume| volume.clone().open().done.iter().take_while(|what| *what != "Superblock").count();
     let volume = volume();
     let mut small = volume.clone();
     small.memory_bytes = 2 * MIB;
@@ -67,20 +67,20 @@ fn a_crash_while_records_enter_pages_changes_nothing() {
     }
 }
 
-/// What is only to be read has to stay in memory, and so has what a volume that may not be written says.
+/// A read-only opening writes no pages, so all live records have to stay in memory.
 #[test]
 fn a_read_only_opening_keeps_all_records() {
     let mut small = volume();
     small.memory_bytes = 2 * MIB;
     small.read_only = true;
     let mut machine = small.open();
-    assert_eq!(machine.told, ["flush"]);
+    assert_eq!(machine.done, ["flush"]);
     let (live, share) = machine.live_records();
     assert!(live > share, "{live} of {share}");
     assert_right(&mut machine);
 }
 
-/// A compacted unit may end within an epoch: no page may say that it holds that epoch before the next unit was read.
+/// A compacted unit may end within an epoch: no page may have the tag of that epoch before the next unit was read.
 #[test]
 fn no_page_holds_part_of_an_epoch_of_compacted_units() {
     const UNITS: u64 = 200;

@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub const MIB: u64 = 1 << 20;
-/// Before the first unit.
+/// The block before that of the first unit.
 const FIRST_PLACE: u64 = 1000;
-/// Places that each unit names.
+/// The number of places that each unit gives.
 const NAMED: u64 = 3;
 pub type Block = [u8; BLOCK_SIZE];
 
@@ -31,14 +31,14 @@ impl Home for Heap {
     fn give_back(&self, _: Box<[Frame]>, _: u32) {}
 }
 
-/// A block that no other number gives.
+/// Returns the content of this number, which differs from that of any other.
 pub fn content(n: u64) -> Block {
     let mut block = [0xc0; BLOCK_SIZE];
     block[..8].copy_from_slice(&n.to_le_bytes());
     block
 }
 
-/// Where the unit of a sequence lies.
+/// Returns the block in which the unit with this sequence lies.
 pub fn place(sequence: u64) -> Pbn {
     Pbn(FIRST_PLACE + sequence)
 }
@@ -48,16 +48,16 @@ pub fn place(sequence: u64) -> Pbn {
 pub struct Volume {
     pub superblock: Superblock,
     blocks: BTreeMap<u64, Box<Block>>,
-    /// Of whoever makes units.
+    /// The authenticator that seals units.
     pub authenticator: Authenticator,
     pub mode: CommitMode,
     pub compact_beyond: u64,
-    /// How often reads fail from now on, by where.
+    /// The number of reads that fail from now on, by address.
     pub failing: BTreeMap<Bytes, u32>,
-    /// How long a read takes.
+    /// The time that a read takes.
     pub read_ms: u64,
     pub memory_bytes: u64,
-    /// It is opened to be read only.
+    /// Whether the volume is opened read-only.
     pub read_only: bool,
 }
 
@@ -67,7 +67,7 @@ impl Volume {
         Self::of(32 * MIB)
     }
 
-    /// One on a device of so many bytes.
+    /// A new volume on a device of this many bytes.
     pub fn of(bytes: u64) -> Self {
         let geometry = Geometry::plan(Bytes(bytes), &Wish::default()).expect("a geometry");
         let superblock = Superblock::new(geometry, [5; 16], [6; 32], Algorithm::Blake3, &Settings::default());
@@ -105,7 +105,7 @@ impl Volume {
         }
     }
 
-    /// The anchor of the newest superblock on the medium.
+    /// The log tail of the newest superblock on the medium.
     pub fn newest_anchor(&self) -> Anchor {
         self.newest().anchor.expect("it has a log")
     }
@@ -127,7 +127,7 @@ impl Volume {
         self.block_at(at)
     }
 
-    /// So many reads of a block fail from now on.
+    /// Makes this many reads of a block fail from now on.
     pub fn fail_reads_of(&mut self, pbn: Pbn, reads: u32) {
         self.failing.insert(self.superblock.geometry.block_at(pbn), reads);
     }
@@ -143,7 +143,7 @@ impl Volume {
         Record::New { lbn: Lbn(lbn), pbn: Pbn(pbn), old: old.map(Pbn), name: self.name(&content(pbn)) }
     }
 
-    /// A record of new blocks of a large epoch, neighbours on either side.
+    /// A record of a run of new blocks of a large epoch, for a run of LBNs.
     pub fn extent(&self, lbn: u64, pbn: u64, blocks: u64) -> Record {
         let shorts = (pbn..pbn + blocks).map(|pbn| self.name(&content(pbn)).value.short()).collect();
         Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds: vec![OldRun { first: None, blocks }], shorts }
@@ -153,7 +153,7 @@ impl Volume {
         *self.data(Pbn(pbn)) = content(pbn);
     }
 
-    /// A unit that is the only one of its epoch, of the same number; the one before is known to be flushed.
+    /// Writes a unit that is the only one of its epoch, which has the same number. The unit before is known to be flushed.
     pub fn unit(&mut self, sequence: u64, records: Vec<Record>) {
         self.unit_as(sequence, records, |_| ());
     }
@@ -180,7 +180,7 @@ impl Volume {
         let _ = writer.seal(&self.authenticator.clone(), &header, place(sequence), self.data(place(sequence)));
     }
 
-    /// The anchor lies behind this unit and epoch, and leads to compacted units at so many places from the first on.
+    /// Moves the log tail behind this unit and epoch, and lets it give compacted units at this many places, from the first on.
     pub fn compacted(&mut self, upto: u64, epoch: Epoch, units: u64) {
         let run = |i: u64| Places { first: place(i), blocks: u8::try_from((units + 1 - i).min(64)).expect("at most 64") };
         let compacted = Compacted { since: 0, places: (1..=units).step_by(64).map(run).collect() };
@@ -205,12 +205,12 @@ impl Volume {
         seal(&uuid, id, &mut page, self.block_at(at));
     }
 
-    /// Opens it, as the superblock on the medium has it.
+    /// Opens the volume with the superblock on the medium.
     pub fn open(self) -> Machine {
         self.open_until(|_| false)
     }
 
-    /// The same, up to a crash: when the device is asked for this, it does nothing any more.
+    /// Opens the volume, up to a crash: from the first operation for which `stop` returns true the device does nothing any more.
     pub fn open_until(mut self, stop: impl Fn(&str) -> bool + 'static) -> Machine {
         let bytes = self.superblock.geometry.device_bytes;
         let pages = copies(bytes).map(|at| *self.block_at(at));

@@ -1,4 +1,4 @@
-//! Synced writes of what compresses: one unit, and one flush.
+//! Synced writes of content that compresses: each takes one unit and one flush.
 
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
@@ -11,13 +11,13 @@ pub fn settings() -> Settings {
     Settings { commit_mode: CommitMode::Log, ..Settings::default() }
 }
 
-/// So many blocks, each with some noise and else the same byte.
+/// Returns this many blocks, each with some noise and otherwise the same byte.
 pub fn soft(seed: u64, blocks: usize) -> Vec<u8> {
     let block = |i: u64| [pattern(seed * 1000 + i, 1000), vec![b'a'; 3096]].concat();
     (0..blocks as u64).flat_map(block).collect()
 }
 
-/// A volume that is served, its opening over.
+/// A volume that serves, after its opening.
 pub fn served(medium: Vec<u8>) -> Machine {
     let mut m = Machine::open(medium, settings());
     assert_eq!(m.read(0, 512).len(), 512);
@@ -55,7 +55,7 @@ fn a_synced_write_costs_one_unit_and_one_flush() {
     assert_eq!(m.read(4096 * 9, 3 * 4096), [soft(3, 1), pattern(4, 4096), soft(5, 1)].concat());
 }
 
-/// Reads of clients' blocks.
+/// The number of reads of clients' blocks.
 fn read(m: &Machine) -> u64 {
     m.engine.ledger().read[Class::Data as usize].commands
 }
@@ -72,7 +72,7 @@ fn a_duplicate_of_a_slot_does_not_read_its_carrier_each_time() {
     let mut m = served(std::mem::take(&mut m.medium));
     let before = read(&m);
     m.write(4096 * 20, &soft(1, 2));
-    assert_eq!((read(&m) - before, m.engine.ledger().duplicates), (1, 2), "nobody has it in memory, and one read is enough for both");
+    assert_eq!((read(&m) - before, m.engine.ledger().duplicates), (1, 2), "it is not in memory, and one read is enough for both");
     m.write(4096 * 30, &soft(1, 3));
     m.flush();
     assert_eq!((read(&m) - before, m.engine.ledger().duplicates), (1, 5), "it was read already");
@@ -93,7 +93,7 @@ fn without_compression_every_unit_is_plain() {
 fn a_duplicate_of_a_slot_links_to_the_slot() {
     let mut m = served(blank(32 << 20, None));
     m.write(0, &soft(1, 2));
-    // Of content that is still held back.
+    // This is a duplicate of content that is still held back.
     m.write(4096 * 10, &soft(1, 2)[4096..]);
     m.flush();
     assert_eq!(written(&mut m), (0, 1, 1));
@@ -101,7 +101,7 @@ fn a_duplicate_of_a_slot_links_to_the_slot() {
     m.flush();
     assert_eq!(written(&mut m), (0, 1, 1), "a plain unit for its records");
     assert_eq!((m.engine.ledger().new_blocks, m.engine.ledger().duplicates), (2, 3));
-    // What it was first is gone; the carrier is not.
+    // The first LBNs of the content are overwritten; the carrier stays.
     m.write(0, &pattern(7, 8192));
     m.request(Op::Discard, 4096 * 20, 4096, None, false);
     m.flush();
@@ -124,7 +124,7 @@ fn slots_are_read_after_a_crash_a_close_and_in_the_other_mode() {
     m.flush();
     let mut all = [soft(1, 1), soft(2, 1), soft(1, 4)[2 * 4096..].to_vec()].concat();
     all[1536..2560].copy_from_slice(&pattern(3, 1024));
-    // As though the power had been cut.
+    // The server is gone, as after a power loss.
     let mut m = served(std::mem::take(&mut m.medium));
     assert_eq!(m.read(0, 4 * 4096), all);
     let mut m = served(m.close());
@@ -163,7 +163,7 @@ fn a_full_volume_is_overwritten_in_synced_writes() {
 }
 
 #[test]
-fn stats_tell_carriers_and_what_they_would_take_unpacked() {
+fn stats_report_carriers_and_what_they_would_take_unpacked() {
     let mut m = served(blank(32 << 20, None));
     let stats = |m: &Machine| {
         let stats = m.engine.stats();
@@ -193,7 +193,7 @@ fn stats_tell_carriers_and_what_they_would_take_unpacked() {
     assert_eq!(stats(&m), (Some(3), Some((5, 11))));
 }
 
-/// So many carriers with a block each, of a volume that is closed.
+/// A closed volume with this many carriers, each with one block.
 fn carriers(blocks: u64) -> Vec<u8> {
     let mut m = served(blank(32 << 20, None));
     for b in 0..blocks {
@@ -279,7 +279,7 @@ fn nobody_links_to_a_carrier_whose_name_is_going() {
     m.flush();
     m.write(0, &pattern(2, 4096));
     m.flush();
-    // It is the only block that is kept by its name alone, so that is what a full volume takes first.
+    // It is the only block that only its fingerprint keeps, so a full volume takes it first.
     let goes = (1..blocks - 1).find(|&b| {
         m.write(b * 4096, &pattern(100 + b, 4096));
         m.engine.ledger().reclaimed_blocks > 0
@@ -324,7 +324,7 @@ fn nobody_says_how_many_carriers_there_are_where_a_name_cannot_be_read() {
     };
     for (damaged, carriers) in [(false, Some(1)), (true, None)] {
         let mut medium = medium.clone();
-        // The last sector: what names the carrier is in the first.
+        // This is the last sector; the entry of the carrier is in the first.
         medium[at + 4000] ^= u8::from(damaged);
         let mut m = served(medium);
         m.wait(20);

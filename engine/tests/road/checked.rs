@@ -1,4 +1,4 @@
-//! What `check --data` says of a medium on which content has rotted.
+//! The findings of `check --data` on a medium on which content has rotted.
 
 use crate::carriers::{served, soft};
 use crate::media::blank;
@@ -23,7 +23,7 @@ pub fn findings(medium: &[u8]) -> Vec<Finding> {
     findings
 }
 
-/// Also where no slot lies: nothing else of a carrier says that it is one.
+/// The authenticator covers all bytes of a carrier, also those outside of its slots.
 #[test]
 fn no_byte_of_a_carrier_may_differ() {
     let mut m = served(blank(32 << 20, None));

@@ -10,9 +10,9 @@ fn settings() -> Settings {
     Settings { commit_mode: CommitMode::Log, ..Settings::default() }
 }
 
-/// A checkpoint writes pages that hold the last epoch, so it has a superblock confirm for that first: no unit comes that would.
+/// A checkpoint writes pages that hold the last epoch. No further unit confirms that epoch, so a superblock has to confirm it first.
 #[test]
-fn what_the_last_epoch_unlinked_is_let_go_of_when_a_superblock_vouches_for_it() {
+fn what_the_last_epoch_unlinked_is_freed_when_a_superblock_confirms_it() {
     let mut m = Machine::open(blank(32 << 20, None), settings().with_knobs(|knobs| knobs.checkpoint_beyond = 3));
     m.read(0, 512);
     m.keeps_flushes = true;
@@ -24,7 +24,7 @@ fn what_the_last_epoch_unlinked_is_let_go_of_when_a_superblock_vouches_for_it() 
         m.finish(flush);
     }
     let blocks = |m: &Machine| (m.engine.stats().kept_blocks, m.engine.stats().unique_blocks);
-    assert_eq!(blocks(&m), (2, 2), "what the last unit unlinked, the next one would let go of");
+    assert_eq!(blocks(&m), (2, 2), "what the last unit unlinked, the next one would free");
     let superblock = m.flushed.remove(0);
     m.written.clear();
     m.feed(superblock);
@@ -33,7 +33,7 @@ fn what_the_last_epoch_unlinked_is_let_go_of_when_a_superblock_vouches_for_it() 
 }
 
 #[test]
-fn a_walk_is_as_long_as_it_may_be_before_it_is_shortened() {
+fn a_log_scan_is_as_long_as_it_may_be_before_it_is_shortened() {
     for (settings, written) in [
         (settings().with_knobs(|knobs| knobs.checkpoint_beyond = 5), [Class::Superblock, Class::Map]),
         (settings().with_knobs(|knobs| knobs.compact_beyond = 5), [Class::Superblock, Class::Fingerprints]),
@@ -50,7 +50,7 @@ fn a_walk_is_as_long_as_it_may_be_before_it_is_shortened() {
     }
 }
 
-/// Few enough that reads and commits come in between, and so many that the device always has some.
+/// Sixty-four pages are few enough that reads and commits come in between, and enough that the device is always busy.
 #[test]
 fn a_checkpoint_has_sixty_four_pages_under_way() {
     const PAGES: u64 = 100;
@@ -70,7 +70,7 @@ fn a_checkpoint_has_sixty_four_pages_under_way() {
     (0..PAGES).for_each(|page| assert_eq!(m.read(800 * 4096 * page, 4096), pattern(page, 4096)));
 }
 
-/// The superblock is to say it, and nobody else may write one for a long time.
+/// A superblock has to record the end of the recount, and nothing else may write one for a long time.
 #[test]
 fn a_recount_ends_with_a_checkpoint_though_the_log_holds_nothing() {
     let mut m = Machine::open(blank(32 << 20, None), Settings::default());

@@ -1,4 +1,4 @@
-//! Volumes whose counters come to their end: they are read for ever, and written no more.
+//! Volumes whose counters come to their end: they are read forever, and written no more.
 
 use super::machine::Machine;
 use super::media::{blank, pattern};
@@ -34,7 +34,7 @@ fn volume(mode: CommitMode, change: impl Fn(&mut Superblock)) -> Vec<u8> {
     medium
 }
 
-/// Writes and flushes until a write is refused; how many were not.
+/// Writes and flushes until a write is refused. Returns the number of writes that were not.
 fn written_until_refused(m: &mut Machine) -> u64 {
     for n in 0..20 {
         let id = m.begin_write((4 + n) * 4096, &pattern(100 + n, 4096));
@@ -55,16 +55,16 @@ fn is_refused(m: &mut Machine) -> bool {
         && refused(m.request(Op::WriteZeroes, 0, 4096, None, true))
 }
 
-fn says_so(m: &Machine) -> bool {
+fn reports_it(m: &Machine) -> bool {
     m.notices.iter().filter(|notice| **notice == Notice::CountersUsedUp).count() == 1
 }
 
-/// The volume is at its end: it serves what was written, refuses more, leaves the medium alone.
+/// Asserts that a volume with a counter at its end serves what was written, refuses more, and leaves the medium alone.
 fn is_read_only(medium: Vec<u8>, mode: CommitMode, blocks: u64) {
     let mut m = Machine::open(medium.clone(), settings(mode));
     assert_eq!(m.read(0, 8192), pattern(1, 8192));
     (0..blocks).for_each(|n| assert_eq!(m.read((4 + n) * 4096, 4096), pattern(100 + n, 4096)));
-    assert!(is_refused(&mut m) && says_so(&m), "{:?}", m.notices);
+    assert!(is_refused(&mut m) && reports_it(&m), "{:?}", m.notices);
     m.flush();
     assert!(m.close() == medium, "nothing was written");
 }
@@ -96,7 +96,7 @@ fn epochs_come_to_their_end_while_the_volume_serves() {
         let mut m = Machine::open(volume(mode, |s| s.last_epoch = Epoch(STOP - 4)), settings(mode));
         let blocks = written_until_refused(&mut m);
         assert_eq!(blocks, 4, "up to the stop itself");
-        assert!(says_so(&m) && is_refused(&mut m));
+        assert!(reports_it(&m) && is_refused(&mut m));
         (0..blocks).for_each(|n| assert_eq!(m.read((4 + n) * 4096, 4096), pattern(100 + n, 4096)));
         m.flush();
         is_read_only(m.close(), mode, blocks);
@@ -112,7 +112,7 @@ fn sequences_of_the_log_come_to_their_end_while_the_volume_serves() {
     let mut m = Machine::open(volume(CommitMode::Log, set), settings(CommitMode::Log));
     let blocks = written_until_refused(&mut m);
     assert_eq!(blocks, 5, "up to the stop itself");
-    assert!(says_so(&m) && is_refused(&mut m));
+    assert!(reports_it(&m) && is_refused(&mut m));
     is_read_only(m.close(), CommitMode::Log, blocks);
 }
 
@@ -128,12 +128,12 @@ fn openings_come_to_their_end() {
     }
 }
 
-/// A log that was never closed, whose units are as far as numbers go.
+/// The log was never closed, and its units have the last numbers that there are.
 #[test]
 fn a_live_log_at_the_end_of_the_epochs_is_read_and_not_written() {
     let mut m = Machine::open(volume(CommitMode::Log, |s| s.last_epoch = Epoch(STOP - 3)), settings(CommitMode::Log));
     assert_eq!(written_until_refused(&mut m), 3);
-    // Not closed: the superblock knows nothing of the last epochs, the units do.
+    // The volume was not closed: the superblock does not have the last epochs, the units do.
     is_read_only(m.medium, CommitMode::Log, 3);
 }
 

@@ -1,5 +1,5 @@
-//! What lies on an edge: the last link that a block may have, the last byte of a volume, the first part of two, content that only a comparison tells
-//! apart.
+//! Edge cases: the last link that a block may have, the last byte of a volume, a write of parts of two blocks, content that only a
+//! comparison tells apart.
 
 use crate::carriers::{served, settings, soft};
 use crate::machine::Machine;
@@ -16,7 +16,7 @@ fn in_mode(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, ..Settings::default() }
 }
 
-/// The second half of one block and the first half of the next, of which one cannot be read.
+/// The write covers the second half of one block and the first half of the next, and one of the two cannot be read.
 #[test]
 fn a_write_fails_whichever_of_its_blocks_fails() {
     for damaged in [0, 1] {
@@ -79,7 +79,7 @@ fn contents_of_one_fingerprint_in_slots_are_told_apart() {
     }
 }
 
-/// A block is linked to and no more so within the open epoch, while the last epoch packs it: the link is taken from where it went.
+/// A block gets a link and loses it within the open epoch, while the last epoch packs it: the link is removed from where the block went.
 #[test]
 fn a_link_that_was_cancelled_moves_with_its_block() {
     let mut m = Machine::open(blank(32 << 20, None), settings().with_facts(|facts| facts.keeps_journal = true));
@@ -96,7 +96,7 @@ fn a_link_that_was_cancelled_moves_with_its_block() {
     m.finish(flush);
     m.flush();
     assert!(m.read(0, 4096) == content && m.read(4096 * 5, 4096) == later);
-    // All that counted the block has gone: nothing is left of it.
+    // The last link to the block is gone: nothing is left of it.
     m.write(0, &later);
     m.flush();
     m.flush();
@@ -125,7 +125,7 @@ fn no_request_reaches_behind_the_end() {
     }
 }
 
-/// Its block has all the links that it may have, so one more would take another block.
+/// The block of the content has all the links that it may have, so one more link would take another block.
 #[test]
 fn what_is_there_already_is_written_once() {
     for content in [soft(1, 1), pattern(1, 4096)] {

@@ -8,7 +8,7 @@ use onefold_engine::interface::{Class, Event, Failure, IoFailure, Op, Payload, R
 use onefold_engine::settings::{Compression, Settings};
 use std::sync::Arc;
 
-/// A volume on which a block was written, and no more: its content is with the device. Nothing would show what a read brings to be wrong.
+/// A volume with one block that is written and not committed. Reads are not verified, so nothing would show that they return wrong content.
 fn with_an_uncommitted_block(commit_mode: CommitMode) -> Machine {
     let mut m = Machine::open(blank(32 << 20, None), Settings { commit_mode, verify_reads: false, ..Settings::default() });
     m.write(4096 * 9, &pattern(2, 4096));
@@ -55,7 +55,8 @@ fn what_was_not_committed_is_not_read_any_more() {
     }
 }
 
-/// `detach` of a volume whose store was full hung now and then: writes that had failed kept all memory of requests, so the device's flush was never received.
+/// Writes that have failed keep no memory of requests. Otherwise the flush of the device would not be received, and `detach` of a volume
+/// whose store is full would hang.
 #[test]
 fn what_a_failed_device_did_not_take_keeps_no_memory_of_requests() {
     for (commit_mode, compression, noise_bytes) in [

@@ -1,4 +1,4 @@
-//! Tables whose checks are right and whose numbers are not: damage is told of, and costs what it must, never the server.
+//! Tables with valid checksums and wrong numbers: the damage is reported, and costs no more than it must, never the server.
 
 use super::machine::Machine;
 use super::media::{blank, chosen, pattern};
@@ -16,7 +16,7 @@ fn settings(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, noncritical_delay_ms: 0, ..Settings::default() }
 }
 
-/// A closed volume with sixteen blocks on it, its first page of this region changed.
+/// A closed volume with sixteen blocks on it. The first page of this region is changed.
 fn forged(mode: CommitMode, region: Region, change: impl Fn(&mut PageContent)) -> Vec<u8> {
     let mut m = Machine::open(blank(16 << 20, None), settings(mode));
     m.write(0, &pattern(1, 16 * 4096));
@@ -36,7 +36,7 @@ pub fn rewrite(medium: &mut [u8], region: Region, mut change: impl FnMut(&mut Pa
     seal(&superblock.uuid, id, &mut content, page);
 }
 
-/// Writes over everything, discards some of it, and closes.
+/// Overwrites half of the blocks, discards the others, and reads all of them.
 fn work(m: &mut Machine) {
     m.write(0, &pattern(2, 8 * 4096));
     m.flush();
@@ -46,8 +46,8 @@ fn work(m: &mut Machine) {
     assert_eq!(m.read(0, 16 * 4096), [pattern(2, 8 * 4096), vec![0; 8 * 4096]].concat());
 }
 
-fn is_told(m: &Machine, told: &str) -> bool {
-    m.notices.iter().any(|notice| matches!(notice, Notice::Damage { what, .. } if *what == told))
+fn is_reported(m: &Machine, damage: &str) -> bool {
+    m.notices.iter().any(|notice| matches!(notice, Notice::Damage { what, .. } if *what == damage))
 }
 
 #[test]
@@ -79,20 +79,20 @@ fn a_count_that_is_less_than_its_links_is_not_known_any_more() {
 }
 
 #[test]
-fn a_block_with_more_links_than_there_can_be_is_told_of() {
+fn a_block_with_more_links_than_there_can_be_is_reported() {
     for mode in MODES {
         let medium = forged(mode, Region::Map, |page| (0..800).for_each(|i| page.set_map(i, MapEntry::Block { pbn: Pbn(0), slot: 0 })));
         let mut m = Machine::open(medium, settings(mode));
         assert!(matches!(m.request(Op::Discard, 0, 800 * 4096, None, false), Reply::Done));
         m.flush();
         m.wait(10);
-        assert!(mode == CommitMode::Log || is_told(&m, "a block's count does not agree with its links"), "{:?}", m.notices);
+        assert!(mode == CommitMode::Log || is_reported(&m, "a block's count does not agree with its links"), "{:?}", m.notices);
         work(&mut m);
         m.close();
     }
 }
 
-/// Nothing of what the ring could hold names what the volume cannot have.
+/// Entries of the acknowledgement journal with numbers that the volume cannot have are lost, and have no effect.
 #[test]
 fn what_is_replayed_is_bounded() {
     for mode in MODES {
@@ -123,13 +123,13 @@ fn what_is_replayed_is_bounded() {
         m.feed(Event::Tick);
         assert!(m.notices.contains(&Notice::AcknowledgedLost { writes: u64::try_from(count).expect("few") }), "{:?}", m.notices);
         assert_eq!(m.read(0, 16 * 4096), pattern(1, 16 * 4096));
-        assert!(matches!(m.request(Op::Flush, 0, 0, None, false), Reply::Failed(Failure::Io)), "the first flush says so");
+        assert!(matches!(m.request(Op::Flush, 0, 0, None, false), Reply::Failed(Failure::Io)), "the first flush reports it");
         work(&mut m);
         m.close();
     }
 }
 
-/// Traces of nothing that there can be: the store is not the one that the last server left.
+/// No store can have these traces, so the store is not the one that the last server left.
 #[test]
 fn traces_of_hostile_numbers_are_no_traces() {
     for mode in MODES {
@@ -145,7 +145,7 @@ fn traces_of_hostile_numbers_are_no_traces() {
     }
 }
 
-/// A table may have room for more blocks than there are: what stands there is nobody's.
+/// A table may have room for more blocks than there are: its last entries belong to no block.
 #[test]
 fn tables_of_more_pages_than_blocks_need_are_read_as_far_as_there_are_blocks() {
     let medium = blank(32 << 20, None);
@@ -185,13 +185,14 @@ fn tables_of_more_pages_than_blocks_need_are_read_as_far_as_there_are_blocks() {
     }
 }
 
-/// A block is given to the very LBN that a damaged map says has it, though it was free: the link counts all the same, and nobody else gets the block.
+/// A damaged map links an LBN to a free block, and a write of that LBN then gets this very block: the link counts all the same, and no
+/// other LBN gets the block.
 #[test]
 fn a_new_block_that_the_map_had_named_before_it_was_anybodys_is_counted() {
     const LBN: u64 = 100;
     for mode in MODES {
         let unforged = forged(mode, Region::Map, |_| ());
-        // Which block it will be given.
+        // This shows which block the LBN will get.
         let mut m = Machine::open(unforged.clone(), settings(mode));
         m.write(LBN * 4096, &pattern(7, 4096));
         m.flush();
@@ -207,7 +208,7 @@ fn a_new_block_that_the_map_had_named_before_it_was_anybodys_is_counted() {
         let mut m = m.next(m.medium.clone(), settings(mode));
         m.wait(10);
         assert_eq!(m.engine.stats().kept_blocks, 0, "it is linked to, mode {mode:?}");
-        // The whole volume but for it, with new content.
+        // Most of the volume, without that LBN, gets new content.
         let blocks = m.engine.geometry().logical_blocks;
         let others = (0..blocks - 64).step_by(16).filter(|lbn| !(lbn..&(lbn + 16)).contains(&&LBN));
         for lbn in others {

@@ -15,7 +15,7 @@ fn served() -> Machine {
     m
 }
 
-/// Units, flushes and writes with FUA since it was asked last.
+/// Returns the numbers of units, flushes and writes with FUA since the last call.
 fn cost(m: &mut Machine) -> (u64, u64, u64) {
     let units = std::mem::take(&mut m.written).values().sum();
     (units, std::mem::take(&mut m.flushes), std::mem::take(&mut m.fua_writes))

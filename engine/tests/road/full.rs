@@ -1,4 +1,4 @@
-//! A full volume: writes that find no room wait for some, here or with whoever sent them; what may bring room goes on.
+//! A full volume: writes that find no room wait for some, in the engine or with their sender; operations that may free room go on.
 
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
@@ -8,15 +8,15 @@ use onefold_engine::settings::Settings;
 
 const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 const WAIT_MS: u64 = 60_000;
-/// How the journal of ext4 begins.
+/// The first bytes of the journal of ext4.
 const JOURNAL: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 
-/// A thin volume that is full: block n has content n; and the blocks that were written.
+/// A thin volume that is full, whose block n has content n; and the number of blocks that were written.
 fn full(settings: Settings) -> (Machine, u64) {
     full_with(settings, &[])
 }
 
-/// The same, where these blocks beyond have theirs, too.
+/// The same volume, on which these blocks, too, have their content.
 fn full_with(settings: Settings, beyond: &[u64]) -> (Machine, u64) {
     let mut m = Machine::open(blank(16 << 20, Some(40_000)), Settings { full_wait_ms: 0, ..settings.clone() });
     beyond.iter().for_each(|&lbn| m.write(4096 * lbn, &pattern(lbn, 4096)));
@@ -35,8 +35,8 @@ fn waiting(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, full_wait_ms: WAIT_MS, ..Settings::default() }
 }
 
-/// Its owner was told these things of its room.
-fn told(m: &Machine) -> Vec<&Notice> {
+/// The notices about room that the owner got.
+fn notices(m: &Machine) -> Vec<&Notice> {
     m.notices.iter().filter(|n| matches!(n, Notice::Full { .. } | Notice::NoSpace { .. } | Notice::RoomAgain)).collect()
 }
 
@@ -68,7 +68,7 @@ fn writes_wait_for_room_and_go_on_when_blocks_are_discarded() {
             m.finish(id);
             assert_eq!(m.read(4096 * lbn, 4096), pattern(lbn, 4096), "{mode:?}");
         }
-        assert_eq!(told(&m), [&Notice::Full { wait_ms: WAIT_MS }, &Notice::RoomAgain], "{mode:?}");
+        assert_eq!(notices(&m), [&Notice::Full { wait_ms: WAIT_MS }, &Notice::RoomAgain], "{mode:?}");
         assert!(!m.engine.stats().full);
         m.close();
     }
@@ -87,18 +87,18 @@ fn after_the_wait_they_fail_until_there_is_room() {
         m.pass_ms(10);
         assert!(m.is_answered(late) && fails(&m.answer(late), Failure::NoSpace), "{mode:?}: it has been full for long enough");
         let (full, none) = (Notice::Full { wait_ms: WAIT_MS }, Notice::NoSpace { waited_ms: WAIT_MS });
-        assert_eq!(told(&m), [&full, &none], "{mode:?}");
+        assert_eq!(notices(&m), [&full, &none], "{mode:?}");
         discard(&mut m, 0, 100);
         m.flush();
         (0..90).for_each(|i| m.write(4096 * (written + i), &pattern(written + i, 4096)));
         let ids: Vec<_> = (100..200).map(|i| begin(&mut m, written + i)).collect();
         m.pass_ms(WAIT_MS / 2);
         assert!(ids.iter().any(|&id| !m.is_answered(id)), "{mode:?}: it is full once more, and waits once more");
-        assert_eq!(told(&m), [&full, &none, &Notice::RoomAgain, &full], "{mode:?}");
+        assert_eq!(notices(&m), [&full, &none, &Notice::RoomAgain, &full], "{mode:?}");
     }
 }
 
-/// Writes that are sent back, and again when the engine asks for them, until each has another answer.
+/// Sends writes again whenever the engine asks for it, until none is sent back. Returns the failure of each, if it failed.
 fn sent_again(m: &mut Machine, lbns: &[u64], ms: u64) -> Vec<Option<Failure>> {
     let mut ends = vec![None; lbns.len()];
     let mut open: Vec<usize> = (0..lbns.len()).collect();
@@ -123,7 +123,7 @@ fn sent_again(m: &mut Machine, lbns: &[u64], ms: u64) -> Vec<Option<Failure>> {
 }
 
 #[test]
-fn who_can_send_again_is_sent_back_and_asked_for_it() {
+fn writes_that_can_be_sent_again_are_sent_back_and_asked_for() {
     for mode in MODES {
         let (mut m, written) = full(waiting(mode).with_facts(|facts| facts.retries_when_full = true));
         let lbns: Vec<u64> = (written..written + 300).collect();
@@ -144,11 +144,11 @@ fn who_can_send_again_is_sent_back_and_asked_for_it() {
     }
 }
 
-/// Its sender has nothing to send again before, and nobody asks him for it after.
+/// The engine asks for the write only after it was sent back: before that, the sender has nothing to send again.
 #[test]
 fn what_is_sent_back_late_is_asked_for_after_that() {
     for mode in MODES {
-        // The first of a page of the map.
+        // This is the first LBN of a page of the map.
         let lbn = 20 * Region::Map.entries_per_page();
         let (mut m, _) = full_with(waiting(mode).with_facts(|facts| facts.retries_when_full = true), &[lbn]);
         let id = begin(&mut m, lbn - 2);
@@ -156,7 +156,7 @@ fn what_is_sent_back_late_is_asked_for_after_that() {
         m.pass_ms(10_000);
         let asked = m.retries;
         m.keeps_reads_of = Some(Class::Map);
-        // Of the second block a part, which waits to hear what it belongs to.
+        // The write covers a part of the second block, and so waits for that block's map page.
         let id = m.begin_write(4096 * (lbn - 1), &pattern(90_000, 4096 + 2048));
         m.pass_ms(10_000);
         assert!(!m.is_answered(id) && m.retries == asked, "{mode:?}: asked {} times", m.retries - asked);
@@ -164,23 +164,23 @@ fn what_is_sent_back_late_is_asked_for_after_that() {
         std::mem::take(&mut m.kept_reads).into_iter().for_each(|read| m.feed(read));
         assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
         m.pass_ms(5_000);
-        assert!(m.retries > asked, "{mode:?}: nobody asks");
+        assert!(m.retries > asked, "{mode:?}: it is not asked for");
     }
 }
 
 #[test]
-fn who_sends_again_for_too_long_is_told_that_there_is_no_room() {
+fn a_write_that_is_sent_again_for_too_long_fails() {
     for mode in MODES {
         let (mut m, written) = full(waiting(mode).with_facts(|facts| facts.retries_when_full = true));
         let id = begin(&mut m, written);
         assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
         let ends = sent_again(&mut m, &[written], WAIT_MS + 3_000);
         assert_eq!(ends, [Some(Failure::NoSpace)], "{mode:?}");
-        assert!(m.retries > 20, "{mode:?}: it may be that nothing tells of room: {}", m.retries);
+        assert!(m.retries > 20, "{mode:?}: there may be no event when there is room: {}", m.retries);
     }
 }
 
-/// More of them than may wait for anything else (`Pages::waiting_max`).
+/// More writes wait for room than may wait for anything else (`Pages::waiting_max`).
 #[test]
 fn discards_and_overwrites_pass_by_writes_that_wait() {
     for mode in MODES {
@@ -200,7 +200,7 @@ fn discards_and_overwrites_pass_by_writes_that_wait() {
     }
 }
 
-/// A file system frees nothing before its journal says so, and the journal's blocks may never have been written.
+/// A file system frees nothing before its journal records it, and the journal's blocks may never have been written.
 #[test]
 fn a_journal_takes_its_first_blocks_from_the_reserve() {
     for mode in MODES {
@@ -237,7 +237,7 @@ fn a_volume_that_closes_waits_for_no_room() {
     }
 }
 
-/// The flush of a device that is being detached waits for them.
+/// The flush of a device that is being detached waits for these writes.
 #[test]
 fn waiting_ends_when_the_volume_is_about_to_be_detached() {
     for mode in MODES {
@@ -249,7 +249,7 @@ fn waiting_ends_when_the_volume_is_about_to_be_detached() {
         assert!(m.is_answered(id) && fails(&m.answer(id), Failure::NoSpace), "{mode:?}");
         let late = begin(&mut m, written);
         assert!(m.is_answered(late) && fails(&m.answer(late), Failure::NoSpace), "{mode:?}");
-        assert!(matches!(told(&m)[..], [Notice::Full { .. }, Notice::NoSpace { waited_ms: 1..=3_000 }]), "{mode:?}: {:?}", told(&m));
+        assert!(matches!(notices(&m)[..], [Notice::Full { .. }, Notice::NoSpace { waited_ms: 1..=3_000 }]), "{mode:?}: {:?}", notices(&m));
         m.close();
 
         let (mut m, written) = full(waiting(mode).with_facts(|facts| facts.retries_when_full = true));

@@ -1,4 +1,4 @@
-//! What nobody uses goes back to a store that is short of room, or after a time.
+//! Unused blocks are given back to a store that is short of room, or after a time.
 
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
@@ -19,7 +19,7 @@ fn kept(settings: Settings) -> Machine {
     m.flush();
     m.request(Op::Discard, 0, 4096 * 600, None, false);
     m.flush();
-    // In the log's mode links count until something confirms for their epoch, as the next one does.
+    // In mode `log` removed links count until something confirms their epoch, as the next one does.
     m.write(20 << 20, &pattern(3, 4096));
     m.flush();
     m.pass_ms(2_000);
@@ -36,7 +36,7 @@ fn kept_blocks_go_back_to_a_store_that_is_short() {
     for commit_mode in MODES {
         let mut m = kept(Settings { commit_mode, ..Settings::default() });
         m.pass_ms(3_600_000);
-        assert_eq!(m.engine.stats().kept_blocks, 600, "{commit_mode:?}: nobody needs them");
+        assert_eq!(m.engine.stats().kept_blocks, 600, "{commit_mode:?}: the room is not needed");
         m.feed(Event::StoreRoom(SHORT));
         m.pass_ms(5_000);
         let (stats, ledger) = (m.engine.stats(), m.engine.ledger());
@@ -67,7 +67,7 @@ fn a_store_that_is_out_of_room_gets_no_new_blocks() {
         m.pass_ms(20_000);
         assert!(ids.iter().all(|&id| !m.is_answered(id)), "{commit_mode:?}");
         assert!(m.engine.stats().full, "{commit_mode:?}: {:?}", m.engine.stats());
-        assert!(given_back(&m), "{commit_mode:?}: what it has to give it gives meanwhile");
+        assert!(given_back(&m), "{commit_mode:?}: unused blocks are given back meanwhile");
         m.feed(Event::StoreRoom(SHORT));
         m.pass_ms(1_000);
         ids.into_iter().for_each(|id| m.finish(id));
@@ -76,7 +76,7 @@ fn a_store_that_is_out_of_room_gets_no_new_blocks() {
     }
 }
 
-/// Nothing else is written behind the discard.
+/// Nothing else is written after the discard.
 #[test]
 fn what_the_last_epoch_has_freed_goes_back_at_once_where_the_store_is_short() {
     for commit_mode in MODES {
@@ -93,9 +93,9 @@ fn what_the_last_epoch_has_freed_goes_back_at_once_where_the_store_is_short() {
     }
 }
 
-/// Who is faster than the next word of the store's room waits for it, and hears nothing of a full volume.
+/// A client that is faster than the next report of the store's room waits for it, and the volume does not count as full.
 #[test]
-fn no_more_is_written_than_the_store_was_said_to_have_room_for() {
+fn no_more_is_written_than_the_store_was_reported_to_have_room_for() {
     for commit_mode in MODES {
         let mut m = Machine::open(blank(32 << 20, None), Settings { commit_mode, full_wait_ms: 0, ..Settings::default() });
         assert_eq!(m.read(0, 512).len(), 512);

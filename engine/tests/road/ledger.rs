@@ -9,9 +9,9 @@ use onefold_engine::stats::RemovedLinks;
 
 const MODES: [CommitMode; 2] = [CommitMode::Ordered, CommitMode::Log];
 
-/// A crash takes what clients wrote since the last superblock: so many units, and the epoch behind them.
+/// A crash loses what clients wrote since the last superblock: at most `ledger_units_max` units, and the epoch after them.
 #[test]
-fn a_superblock_comes_after_so_many_units_for_its_ledger() {
+fn a_superblock_is_written_after_some_units_for_its_ledger() {
     for commit_mode in MODES {
         let settings = Settings { commit_mode, ..Settings::default() }.with_knobs(|knobs| knobs.ledger_units_max = 16);
         let units = |medium: &[u8]| chosen(medium).expect("a volume").lifetime.client_write_units;
@@ -32,16 +32,16 @@ fn a_superblock_comes_after_so_many_units_for_its_ledger() {
             before = units(&medium);
             m = Machine::open(medium, settings.clone());
         }
-        // An orderly end takes nothing.
+        // An orderly end loses nothing.
         m.read(0, 512);
         m.write(0, &pattern(1, 4096));
         assert_eq!(units(&m.close()), before + 1, "{commit_mode:?}");
     }
 }
 
-/// In mode `log` what is unlinked counts until a later commit; reports leave it out, duplicates elsewhere or not.
+/// In mode `log` removed links count until a later commit. Reports leave them out, whether their blocks have other links or not.
 #[test]
-fn what_is_gone_is_told_from_what_still_counts() {
+fn what_is_gone_is_distinguished_from_what_still_counts() {
     for (commit_mode, gone) in [(CommitMode::Ordered, RemovedLinks::default()), (CommitMode::Log, RemovedLinks { links: 150, blocks: 50 })]
     {
         let mut m = Machine::open(blank(32 << 20, None), Settings { commit_mode, ..Settings::default() });
@@ -61,7 +61,7 @@ fn what_is_gone_is_told_from_what_still_counts() {
         assert_eq!(stats.gone, gone, "{commit_mode:?}");
         assert_eq!(stats.map_links.map(|links| links - stats.gone.links), Some(200), "{commit_mode:?}");
         assert_eq!(stats.unique_blocks + stats.shared_blocks - stats.gone.blocks, 100, "{commit_mode:?}");
-        // The next commit lets go of them.
+        // The next commit frees them.
         m.write(4096 * 2000, &single);
         m.flush();
         let stats = m.engine.stats();

@@ -16,7 +16,7 @@ use onefold_engine::units::{BLOCK_SIZE, Bytes, Time, index};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What a device has done.
+/// An operation that the device has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     Write { class: Class, first: usize, blocks: usize },
@@ -35,55 +35,55 @@ pub struct Machine {
     pub notices: Vec<Notice>,
     pub flushes: u64,
     pub fua_writes: u64,
-    /// How often it asked for what it had sent back.
+    /// The number of times that the engine asked for the writes that it had sent back.
     pub retries: u64,
     /// Blocks written, by class.
     pub written: BTreeMap<Class, u64>,
-    /// What the device was told to write, by its first block, and to flush.
+    /// The writes that the device has done, by their first block, and its flushes.
     pub history: Vec<Done>,
-    /// Blocks whose digests were wanted with what was read.
+    /// The number of blocks that were read with their digests.
     pub digested: u64,
     pub closed: Option<bool>,
-    /// How often time passes until an answer is overdue.
+    /// The number of times that time passes until an answer is overdue.
     pub patience: usize,
     wake: u64,
-    /// Blocks that were to be compressed.
+    /// The number of blocks that the engine asked to compress.
     pub asked: u64,
-    /// So many blocks may stay with the codec while requests come and go.
+    /// The number of blocks that may stay with the codec while requests come and go.
     pub codec_keeps: usize,
     compressed: VecDeque<Event>,
-    /// Digests stay with whoever makes them, until they are fed by hand.
+    /// Digests are kept back until they are fed by hand.
     pub keeps_digests: bool,
     pub digests: Vec<Event>,
-    /// Flushes take their time, until they are fed by hand.
+    /// Flushes do not end until they are fed by hand.
     pub keeps_flushes: bool,
     pub flushed: Vec<Event>,
-    /// What the server has promised, and by what the next one knows its store.
-    pub ring: Vec<Promise>,
+    /// The acknowledgement journal, and the traces by which the next server recognizes its store.
+    pub journal: Vec<Promise>,
     pub traces: Traces,
     /// The server is killed just before a write of this class.
     pub dies_at: Option<Class>,
     pub is_dead: bool,
     pub flushes_fail: bool,
-    /// Reads take their time, all or those of a class, until they are fed by hand.
+    /// Reads, all or those of a class, do not end until they are fed by hand.
     pub keeps_reads: bool,
     pub keeps_reads_of: Option<Class>,
     pub kept_reads: Vec<Event>,
-    /// Writes of this class take their time, until they are fed by hand.
+    /// Writes of this class do not end until they are fed by hand.
     pub keeps_writes_of: Option<Class>,
     pub kept_writes: Vec<Event>,
 }
 
-/// Takes a promise into a server's ring. A content gives its room back when a later promise for its LBN stands.
-fn remember(ring: &mut Vec<Promise>, promise: Promise) {
+/// Appends an entry to the acknowledgement journal. A later entry for the LBN of a content frees the room of that content.
+fn remember(journal: &mut Vec<Promise>, promise: Promise) {
     if let Promised::Link { lbn, .. } | Promised::Zero { lbn } | Promised::Content { lbn, .. } = promise.what {
-        ring.retain(|before| !matches!(before.what, Promised::Content { lbn: of, .. } if of == lbn));
+        journal.retain(|before| !matches!(before.what, Promised::Content { lbn: of, .. } if of == lbn));
     }
-    ring.push(promise);
+    journal.push(promise);
 }
 
 impl Machine {
-    /// The server after this one, which was killed: on `medium`, with what was promised.
+    /// Starts the server after this one, which was killed: on `medium`, with the acknowledgement journal.
     pub fn next(&self, medium: Vec<u8>, settings: Settings) -> Self {
         let mut next = self.left(medium, settings);
         next.feed(Event::Tick);
@@ -91,9 +91,9 @@ impl Machine {
         next
     }
 
-    /// The same, before its first step.
+    /// Opens the volume for the server after this one, which does no step yet.
     pub fn left(&self, medium: Vec<u8>, settings: Settings) -> Self {
-        let promises = self.ring.iter().map(|promise| promise.what.clone()).collect();
+        let promises = self.journal.iter().map(|promise| promise.what.clone()).collect();
         Self::opened(medium, settings, Legacy { promises, traces: self.traces })
     }
 
@@ -101,13 +101,13 @@ impl Machine {
         Self::opened(medium, settings, Legacy::default())
     }
 
-    /// With what the last server has left.
+    /// Opens the volume with the state that the last server has left.
     pub fn opened(medium: Vec<u8>, settings: Settings, legacy: Legacy) -> Self {
         let superblock = chosen(&medium).expect("a volume");
         Self::over(medium, superblock, settings, legacy)
     }
 
-    /// With the superblock that counts.
+    /// Opens the volume with this superblock.
     pub fn over(medium: Vec<u8>, superblock: Superblock, settings: Settings, legacy: Legacy) -> Self {
         let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
         let mut engine = Engine::open(superblock.clone(), settings, Arc::new(Heap::default()), accountant.clone(), Time(0));
@@ -138,7 +138,7 @@ impl Machine {
             digests: Vec::new(),
             keeps_flushes: false,
             flushed: Vec::new(),
-            ring: Vec::new(),
+            journal: Vec::new(),
             traces,
             dies_at: None,
             is_dead: false,
@@ -233,9 +233,9 @@ impl Machine {
                         self.wake = at.0;
                     }
                     Action::Notice(notice) => self.notices.push(notice),
-                    Action::Remember(promises) => promises.into_iter().for_each(|promise| remember(&mut self.ring, promise)),
+                    Action::Remember(promises) => promises.into_iter().for_each(|promise| remember(&mut self.journal, promise)),
                     Action::Forget { epoch, traces } => {
-                        self.ring.retain(|promise| promise.epoch > epoch);
+                        self.journal.retain(|promise| promise.epoch > epoch);
                         self.traces = traces;
                     }
                     Action::Replayed => {}
@@ -246,7 +246,7 @@ impl Machine {
         }
     }
 
-    /// What the medium does at once; the rest waits, or fails.
+    /// Returns the action, unless it is a flush that is to fail.
     fn goes_on(&mut self, action: Action, events: &mut VecDeque<Event>) -> Option<Action> {
         match action {
             Action::Flush { io } if self.flushes_fail => events.push_back(Event::Flushed { io, result: Err(IoFailure) }),
@@ -295,7 +295,7 @@ impl Machine {
         self.finish(id);
     }
 
-    /// A write that may fail.
+    /// Writes, and returns the answer, which may be a failure.
     pub fn request_write(&mut self, offset: u64, bytes: &[u8]) -> Reply {
         let id = self.begin_write(offset, bytes);
         self.answer(id)
@@ -305,7 +305,7 @@ impl Machine {
         self.replies.contains_key(&id.0)
     }
 
-    /// Waits for a write.
+    /// Waits for a request, and asserts that it succeeds.
     pub fn finish(&mut self, id: RequestId) {
         assert!(matches!(self.answer(id), Reply::Done), "{id:?} is answered otherwise");
     }
@@ -345,7 +345,7 @@ impl Machine {
         bytes
     }
 
-    /// Lets time pass until there is nothing to wake for, or so many times.
+    /// Lets time pass until the engine does not want to be woken any more, at most this many times.
     pub fn wait(&mut self, times: usize) {
         for _ in 0..times {
             if self.wake <= self.now {
@@ -356,7 +356,7 @@ impl Machine {
         }
     }
 
-    /// Lets so much time pass, and wakes it when it wants to be woken.
+    /// Lets this much time pass, and wakes the engine when it wants to be woken.
     pub fn pass_ms(&mut self, ms: u64) {
         let end = self.now + ms * 1_000_000;
         while self.wake > self.now && self.wake <= end {
@@ -366,7 +366,7 @@ impl Machine {
         self.now = end;
     }
 
-    /// Whether a read of a block fails.
+    /// Returns whether a read of a block fails.
     pub fn fails_to_read(&mut self, lbn: u64) -> bool {
         matches!(self.request(Op::Read, lbn * 4096, 4096, None, false), Reply::Failed(_))
     }
@@ -380,7 +380,7 @@ impl Machine {
         assert!(matches!(reply, Reply::Done), "{reply:?}");
     }
 
-    /// Closes; whether the volume is clean then.
+    /// Closes the volume, and returns whether it is clean then.
     pub fn ends(&mut self) -> bool {
         self.feed(Event::Close);
         for _ in 1..self.patience {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Heap(AtomicUsize);
 
 impl Heap {
-    /// Blocks that somebody holds.
+    /// The number of blocks that are in use.
     pub fn blocks_out(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What a crash leaves without a whole fingerprint gets it again: in the background, and when it is read.
+//! Blocks that a crash leaves without a whole fingerprint get it again: in the background, and when they are read.
 
 use crate::carriers::soft;
 use crate::checked::findings;
@@ -17,7 +17,7 @@ fn settings(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, noncritical_delay_ms: 1_000_000, ..Settings::default() }
 }
 
-/// A server was killed just after a flush of blocks that do not compress: no page has their fingerprints.
+/// The medium of a server that was killed just after a flush of blocks that do not compress: no page has their fingerprints.
 fn killed(commit_mode: CommitMode) -> Vec<u8> {
     let mut m = Machine::open(blank(32 << 20, None), settings(commit_mode));
     m.write(0, &pattern(1, index(BLOCKS * 4096)));
@@ -25,7 +25,7 @@ fn killed(commit_mode: CommitMode) -> Vec<u8> {
     m.medium
 }
 
-/// Writes the same blocks elsewhere: how many are stored anew, and how many are duplicates.
+/// Writes the same blocks elsewhere. Returns how many are stored anew, and how many are duplicates.
 fn copied(m: &mut Machine) -> (u64, u64) {
     let before = (m.engine.ledger().new_blocks, m.engine.ledger().duplicates);
     m.write(4096 * 1000, &pattern(1, index(BLOCKS * 4096)));
@@ -33,16 +33,16 @@ fn copied(m: &mut Machine) -> (u64, u64) {
     (m.engine.ledger().new_blocks - before.0, m.engine.ledger().duplicates - before.1)
 }
 
-/// What the last notice of a filled index says: named, unnamed, and whether it goes on.
+/// Returns `named`, `unnamed` and `goes_on` of the last notice of a rebuilt index.
 fn rebuilt(m: &Machine) -> Option<(u64, u64, bool)> {
-    let said = |notice: &Notice| match *notice {
+    let counts = |notice: &Notice| match *notice {
         Notice::IndexRebuilt { named, unnamed, goes_on, .. } => Some((named, unnamed, goes_on)),
         _ => None,
     };
-    m.notices.iter().filter_map(said).next_back()
+    m.notices.iter().filter_map(counts).next_back()
 }
 
-/// Closes; the volume has nothing to find fault with.
+/// Closes the volume, and asserts that a check finds nothing.
 fn is_sound(m: Machine) {
     let medium = m.close();
     assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
@@ -57,7 +57,7 @@ fn what_a_kill_left_without_a_fingerprint_is_found_as_a_duplicate_again() {
         assert_eq!(rebuilt(&m), Some((BLOCKS, 0, false)), "{commit_mode:?}: {:?}", m.notices);
         assert_eq!(m.engine.ledger().read[Class::Data as usize].units, BLOCKS, "{commit_mode:?}: each is read once");
         assert_eq!(copied(&mut m), (0, BLOCKS), "{commit_mode:?}");
-        // The next server finds the names on their pages.
+        // The next server finds the fingerprints on their pages.
         let mut m = Machine::open(m.close(), settings(commit_mode));
         m.feed(Event::Tick);
         m.wait(200);
@@ -68,7 +68,7 @@ fn what_a_kill_left_without_a_fingerprint_is_found_as_a_duplicate_again() {
     }
 }
 
-/// A second kill comes while they are named: nothing is lost by it, and the third server names them all.
+/// A second kill comes while blocks get their fingerprints: nothing is lost by it, and the third server gives all of them theirs.
 #[test]
 fn a_kill_while_blocks_are_named_leaves_them_to_the_next_server() {
     for commit_mode in MODES {
@@ -98,7 +98,7 @@ fn what_a_client_reads_is_named() {
         assert_eq!(copied(&mut m), (BLOCKS, 0), "{commit_mode:?}: nobody has read them");
         let mut m = Machine::open(killed(commit_mode), unfilled);
         m.read(0, BLOCKS * 4096);
-        // In mode `ordered` they are named when their counts are durable.
+        // In mode `ordered` they get their fingerprints when their counts are durable.
         m.flush();
         m.wait(10);
         assert_eq!(copied(&mut m), (0, BLOCKS), "{commit_mode:?}");
@@ -107,7 +107,7 @@ fn what_a_client_reads_is_named() {
     }
 }
 
-/// What is read and named again is overwritten meanwhile with what it holds: its link is counted once.
+/// A block that is read and gets its fingerprint again is overwritten meanwhile with the same content: its link is counted once.
 #[test]
 fn a_block_that_is_named_in_the_epoch_that_links_to_it_is_counted_right() {
     let mut m = Machine::open(killed(CommitMode::Ordered), settings(CommitMode::Ordered));
@@ -121,7 +121,7 @@ fn a_block_that_is_named_in_the_epoch_that_links_to_it_is_counted_right() {
     is_sound(m);
 }
 
-/// The content has rotted since: what it holds now is not what its LBN means, and nothing is linked to it.
+/// A block has rotted: its content is not what its LBN means, so it gets no fingerprint, and nothing is linked to it.
 #[test]
 fn what_has_rotted_gets_no_name() {
     let mut medium = killed(CommitMode::Log);
@@ -139,10 +139,10 @@ fn what_has_rotted_gets_no_name() {
     rotten[99] ^= 1;
     m.write(4096 * 3000, &rotten);
     m.flush();
-    assert_eq!(m.engine.ledger().new_blocks, 2, "nobody knows it by what it holds now");
+    assert_eq!(m.engine.ledger().new_blocks, 2, "the index does not have the rotten content");
 }
 
-/// Packs have no names to lose, and are not taken for blocks without one.
+/// A crash takes no fingerprints from packs, and they are not mistaken for blocks without one.
 #[test]
 fn packs_are_left_as_they_are() {
     let mut m = Machine::open(blank(32 << 20, None), settings(CommitMode::Log));

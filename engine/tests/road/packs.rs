@@ -1,4 +1,4 @@
-//! Large epochs: what is packed, what is not compressed, and who waits for it.
+//! Large epochs: the blocks that are packed, those that are not compressed, and the requests that wait for the codec.
 
 use crate::carriers::{served, settings, soft, written};
 use crate::checked::findings;
@@ -27,7 +27,7 @@ fn what_compresses_of_a_large_epoch_is_packed() {
     assert_eq!(m.read(4096 * 200, 65 * 4096), content[..65 * 4096]);
 }
 
-/// What is written again while it waits to be packed goes with its duplicates; what was overwritten meanwhile does not.
+/// Content that is written again while it waits moves into a pack with all its LBNs, except for those that are overwritten meanwhile.
 #[test]
 fn what_several_lbns_mean_is_packed_with_all_its_names() {
     let mut m = served(blank(32 << 20, None));
@@ -35,7 +35,7 @@ fn what_several_lbns_mean_is_packed_with_all_its_names() {
     m.write(0, &content);
     m.write(4096 * 200, &content);
     m.write(4096 * 400, &content[..4096 * 30]);
-    // A name goes, another one comes back, and a block loses both of its own.
+    // One LBN goes, another one comes back, and a block loses both of its LBNs.
     m.write(4096 * 5, &soft(2, 1));
     m.write(4096 * 207, &soft(3, 1));
     m.write(4096 * 207, &content[4096 * 7..4096 * 8]);
@@ -66,7 +66,7 @@ fn what_several_lbns_mean_is_packed_with_all_its_names() {
     assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
 }
 
-/// A pack counts no more than a block may.
+/// A pack has no more links than any block may have.
 #[test]
 fn what_very_many_lbns_mean_stays_in_a_block_of_its_own() {
     let mut m = served(blank(32 << 20, None));
@@ -82,7 +82,7 @@ fn what_very_many_lbns_mean_stays_in_a_block_of_its_own() {
     assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
 }
 
-/// Else noise would go out block by block, between what waits to be packed, and packs where it left gaps.
+/// Noise between content that waits to be packed waits, too. If it were written at once, it and the packs would go out block by block.
 #[test]
 fn what_does_not_compress_goes_out_side_by_side_with_the_packs() {
     let mut m = served(blank(64 << 20, None));
@@ -90,7 +90,7 @@ fn what_does_not_compress_goes_out_side_by_side_with_the_packs() {
     let before = commands(&m);
     let mixed: Vec<u8> = (0..200).flat_map(|i| if i % 2 == 0 { soft(i, 1) } else { pattern(i, 4096) }).collect();
     m.write(0, &mixed);
-    // These mean what others mean.
+    // These LBNs get content that others have.
     m.write(4096 * 400, &mixed[4096 * 100..][..4096 * 2]);
     m.flush();
     assert_eq!(written(&mut m), (100 + 34, 1, 2));
@@ -100,9 +100,9 @@ fn what_does_not_compress_goes_out_side_by_side_with_the_packs() {
     assert_eq!(m.read(4096 * 400, 4096 * 2), mixed[4096 * 100..][..4096 * 2]);
 }
 
-/// What slots hold is confirmed for by their block's authenticator.
+/// The content of slots is confirmed by their block's authenticator.
 #[test]
-fn a_read_of_packs_alone_has_no_block_named() {
+fn a_read_of_packs_alone_computes_no_fingerprint() {
     let mut m = served(blank(32 << 20, None));
     let (packed, plain) = (soft(1, 99), pattern(2, 4096 * 70));
     m.write(0, &packed);
@@ -128,7 +128,7 @@ fn large_epochs_are_packed_only_where_all_is_compressed() {
     assert_eq!(m.read(0, 65 * 4096), soft(1, 65));
 }
 
-/// Two of them do not fit a block, however well each compresses.
+/// Returns blocks that compress, but of which no two fit into one block.
 fn firm(seed: u64, blocks: usize) -> Vec<u8> {
     let block = |i: u64| [pattern(seed * 1000 + i, 2100), vec![b'a'; 1996]].concat();
     (0..blocks as u64).flat_map(block).collect()
@@ -143,7 +143,7 @@ fn what_packs_save_nothing_of_is_seldom_compressed_and_what_they_do_always() {
     m.asked = 0;
     (0..20).for_each(|i| m.write(4096 * 100 * (20 + i), &soft(100 + i, 100)));
     assert!(m.asked > 2000 - 2 * 8 * 16, "{} of 2000", m.asked);
-    // What looks like noise is not tried, but for one block or the other.
+    // Content that looks like noise is not tried, except for a few blocks.
     m.asked = 0;
     m.write(4096 * 5000, &pattern(9, 4096 * 100));
     m.flush();
@@ -151,8 +151,8 @@ fn what_packs_save_nothing_of_is_seldom_compressed_and_what_they_do_always() {
     assert_eq!(m.read(4096 * 1900, 4096 * 200), [firm(19, 100), soft(100, 100)].concat());
 }
 
-/// A commit is due because there are many records, and waits for what is being compressed: a discard, which takes records too, waits as a write does, and
-/// both go on when their turn comes.
+/// A commit is due because there are many records, and waits for the blocks that are being compressed. A discard, which takes records too,
+/// waits as a write does, and both go on when their turn comes.
 #[test]
 fn a_discard_waits_behind_a_write_that_memory_holds_back() {
     let mut m = served(blank(256 << 20, None));
@@ -160,7 +160,7 @@ fn a_discard_waits_behind_a_write_that_memory_holds_back() {
     m.flush();
     m.codec_keeps = 10;
     m.write(4096 * 200, &soft(2, 70));
-    // Duplicates of the first.
+    // These are duplicates of the first blocks.
     let known = pattern(1, 4096 * 200);
     let mut write = |i: u64| {
         let id = m.begin_write(4096 * (300 + i), &known[index(i % 200) * 4096..][..4096]);
@@ -176,8 +176,9 @@ fn a_discard_waits_behind_a_write_that_memory_holds_back() {
     assert_eq!(m.read(4096 * 300, 4096), [0; 4096]);
 }
 
-/// Two writes of different sectors of one LBN. The second is acknowledged and flushed while the first waits for its digest. Packing puts what another
-/// LBN holds to where the first write has read, and the result of the second is just that: the LBN means the block of that number again.
+/// Two writes change different sectors of one LBN. The second is acknowledged and flushed while the first waits for its digest. Packing
+/// moves the content of another LBN to the block that the first write has read, and the second write has just that content as its result:
+/// so the LBN means the block of that number again.
 #[test]
 fn writes_of_different_sectors_do_not_undo_each_other_where_blocks_are_packed() {
     let (lbn, other) = (40usize, 87usize);
@@ -210,7 +211,7 @@ fn writes_of_different_sectors_do_not_undo_each_other_where_blocks_are_packed() 
     assert!(now[1024..] == tail, "3072 bytes that were acknowledged, flushed and read are gone");
 }
 
-/// What a write in flight has read is nobody else's place, although what lay there has moved into a carrier since (R7).
+/// A block that a write in flight has read gets no other content, although its own has moved into a carrier since (R7).
 #[test]
 fn a_pinned_block_that_was_carried_away_is_not_handed_out() {
     let noise = pattern(77, 4096);
@@ -219,7 +220,7 @@ fn a_pinned_block_that_was_carried_away_is_not_handed_out() {
         m.write(0, &soft(1, 2));
         m.keeps_digests = true;
         let first = pinned.then(|| m.begin_write(0, &[0x5A; 512]));
-        // Their own blocks are free again, and the next ones.
+        // The blocks' own places are free again, and are the next to be used.
         m.flush();
         m.write(4096 * 50, &noise);
         m.keeps_digests = false;
@@ -273,7 +274,7 @@ fn a_write_of_a_part_that_was_overtaken_begins_again_though_the_block_is_the_sam
     }
 }
 
-/// Else a client that goes on writing could put off another's flush for as long as something of it is being compressed.
+/// A client that goes on writing must not delay another's flush for as long as some of its content is being compressed.
 #[test]
 fn what_comes_while_a_flush_waits_for_the_codec_belongs_to_the_next_epoch() {
     let mut m = served(blank(32 << 20, None));
@@ -291,7 +292,7 @@ fn what_comes_while_a_flush_waits_for_the_codec_belongs_to_the_next_epoch() {
     assert_eq!(m.read(4096 * 100, 4096), pattern(2, 4096));
 }
 
-/// A commit whose time is over waits for the codec: the engine asked to be woken at once, and again, for as long as that took.
+/// A commit that is due waits for the codec. Meanwhile the engine must not ask to be woken at once, again and again.
 #[test]
 fn an_epoch_that_waits_for_the_codec_lets_the_engine_rest() {
     let mut m = served(blank(32 << 20, None));

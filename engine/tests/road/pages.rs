@@ -1,4 +1,4 @@
-//! Pages in memory: which of them leave it, and who waits for them.
+//! Pages in memory: those that leave it, and the requests that wait for pages.
 
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
@@ -7,7 +7,7 @@ use onefold_engine::interface::{Class, Event, Failure, IoFailure, Reply, Request
 use onefold_engine::settings::Settings;
 use onefold_engine::units::index;
 
-/// Pages of the map, far more than memory holds.
+/// The number of pages of the map, far more than memory holds.
 const PAGES: u64 = 400;
 
 fn of_page(page: u64) -> u64 {
@@ -41,11 +41,11 @@ fn pages_that_are_used_again_and_again_stay_in_memory() {
     assert_eq!(read(&m) - before, PAGES, "each is read once");
 }
 
-/// Blocks are free, but the page that names them is on its way: there is nothing to do until it is there.
+/// Blocks are free, but the page that lists them is still being read: there is nothing to do until it is there.
 #[test]
 fn a_write_that_waits_for_the_page_of_free_blocks_lets_the_engine_rest() {
     let mut m = volume();
-    // More pages of the map than memory holds: those of the free blocks go.
+    // The map has more pages than memory holds, so the pages of free blocks leave it.
     (0..PAGES).for_each(|page| assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096)));
     m.keeps_reads = true;
     let write = m.begin_write(of_page(PAGES - 1), &pattern(PAGES, 4096));
@@ -56,7 +56,7 @@ fn a_write_that_waits_for_the_page_of_free_blocks_lets_the_engine_rest() {
     assert_eq!(m.read(of_page(PAGES - 1), 4096), pattern(PAGES, 4096));
 }
 
-/// A write of a part of LBN 0 that has read what it lies over; the page of the map leaves memory before its content has a name.
+/// Begins a write of a part of LBN 0. It has read the rest of the block, but the map page leaves memory before the digest is there.
 fn lies_over_what_left(m: &mut Machine) -> RequestId {
     m.keeps_digests = true;
     let write = m.begin_write(of_page(0) + 512, &[7; 512]);
@@ -80,7 +80,7 @@ fn a_write_of_a_part_fails_when_nobody_can_tell_any_more_what_it_lies_over() {
     assert!(m.is_answered(write) && matches!(m.answer(write), Reply::Failed(Failure::Io)));
 }
 
-/// What it has read may not be what its LBN means (P6).
+/// The content that the write has read may not be what its LBN means (P6).
 #[test]
 fn a_write_of_a_part_fails_when_its_entry_of_the_map_is_damaged_meanwhile() {
     let mut m = volume();
@@ -93,7 +93,7 @@ fn a_write_of_a_part_fails_when_its_entry_of_the_map_is_damaged_meanwhile() {
     assert!(m.fails_to_read(0));
 }
 
-/// They would else take the places of those that clients wait for.
+/// Pages that a recount reads ahead displace those that clients wait for, so it reads only few ahead.
 #[test]
 fn a_recount_asks_for_no_more_than_a_sixteenth_of_the_pages_in_memory_ahead() {
     let mut m = volume();
@@ -112,7 +112,7 @@ fn a_recount_asks_for_no_more_than_a_sixteenth_of_the_pages_in_memory_ahead() {
     }
 }
 
-/// What it holds is nowhere else: read again, a page of the map that was flushed would be taken for one that was never written (P2).
+/// The bits of the page are nowhere else: without them a map page that was flushed would count as never written (P2).
 #[test]
 fn a_page_whose_write_failed_stays_in_memory() {
     let settings = || Settings { memory_bytes: 2 << 20, commit_mode: CommitMode::Ordered, noncritical_delay_ms: 0, ..Settings::default() };

@@ -1,4 +1,4 @@
-//! What is read for the sake of what a server left: when, how much at once, and what comes of it where it cannot be read.
+//! Reads that prove what a server left: their order, how much is read at once, and the result where a block cannot be read.
 
 use crate::machine::Machine;
 use crate::media::blank;
@@ -6,7 +6,7 @@ use crate::replay::{MODES, at_the_limit, bring_one, noise, settings, written_ove
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Event, IoFailure, Notice};
 
-/// It has been proved, and takes no further link: it is read once more, to be written to another block.
+/// The block has been proved, but takes no further link, so it is read once more, to be copied to another block.
 #[test]
 fn what_was_promised_is_lost_where_it_cannot_be_read_to_be_copied() {
     let (m, settings) = at_the_limit(4);
@@ -32,7 +32,7 @@ fn what_was_promised_is_lost_where_it_cannot_be_read_to_be_copied() {
     assert_eq!(next.read(4096 * 300, 4096 * 2), [0; 4096 * 2]);
 }
 
-/// What was promised is few blocks, and the map is long.
+/// The acknowledgement journal refers to few blocks, and the map is long.
 #[test]
 fn nobody_counts_links_before_what_was_promised_is_kept() {
     const PAGES: u64 = 40;
@@ -48,7 +48,7 @@ fn nobody_counts_links_before_what_was_promised_is_kept() {
         pages = next.engine.ledger().read[Class::Map as usize].units;
         assert!(bring_one(&mut next));
     }
-    assert_eq!(pages, 2, "that of the promise, and that by which the store is known");
+    assert_eq!(pages, 2, "that of the journal entry, and that of the trace");
     next.keeps_reads = false;
     while bring_one(&mut next) {}
     next.wait(20);
@@ -56,7 +56,7 @@ fn nobody_counts_links_before_what_was_promised_is_kept() {
     assert_eq!(next.read(0, 4096), noise(PAGES, 1));
 }
 
-/// Few commands for what lies side by side, and never much of the memory.
+/// Blocks that lie side by side take few commands, and the reads never take much memory.
 #[test]
 fn what_is_to_be_proved_is_read_sixteen_blocks_at_a_time_and_sixty_four_at_once() {
     for mode in MODES {
@@ -74,7 +74,7 @@ fn what_is_to_be_proved_is_read_sixteen_blocks_at_a_time_and_sixty_four_at_once(
     }
 }
 
-/// A device that fails to read now and then: each block is tried by itself, three times.
+/// The device fails to read now and then: each block is tried by itself, three times.
 #[test]
 fn what_cannot_be_read_at_once_is_tried_again_to_prove_it() {
     let (old, new) = (noise(1, 4), noise(2, 4));

@@ -1,4 +1,4 @@
-//! What a recount gives back is no room for links before it is durable: a crash may bring it back.
+//! Counts that a recount has lowered leave no room for new links before that is durable: a crash may bring them back.
 
 use crate::checked::findings;
 use crate::forged::rewrite;
@@ -13,7 +13,7 @@ fn settings(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, noncritical_delay_ms: 1_000_000, ..Settings::default() }.with_knobs(|knobs| knobs.recount_window_blocks = 64)
 }
 
-/// A volume after a crash in mode `ordered`: a block has so many links, and its name, and a count that is one too high.
+/// A volume after a crash in mode `ordered`: a block has this many links, its fingerprint, and a count that is one too high.
 fn with_excess(links: u64) -> Machine {
     let mut m = Machine::open(blank(32 << 20, Some(800 * 400)), settings(CommitMode::Ordered));
     (0..links).for_each(|lbn| m.write(4096 * lbn, &pattern(1, 4096)));
@@ -32,7 +32,7 @@ fn is_recounted(m: &Machine) -> bool {
     m.notices.iter().any(|notice| matches!(notice, Notice::Recounted { .. }))
 }
 
-/// The server is killed, and the next one finds all counts right.
+/// Asserts that the server after a killed one finds all counts right.
 fn is_sound_after_a_crash(killed: Machine) {
     let mut m = Machine::open(killed.medium, settings(CommitMode::Log).with_knobs(|knobs| knobs.recount_window_blocks = 1 << 20));
     assert_eq!(m.read(0, 4096), pattern(1, 4096));
@@ -54,7 +54,8 @@ fn what_a_recount_gives_back_is_not_given_away_before_it_is_durable() {
     is_sound_after_a_crash(m);
 }
 
-/// Nor is a block that is free again, where so much was taken from its count that a new one has no room: who needs it waits until the recount ends.
+/// A block that is free again is not used either, if its count on the medium leaves no room for new links: a write that needs the block
+/// waits until the recount ends.
 #[test]
 fn a_block_whose_count_was_all_excess_is_not_used_before_that_is_durable() {
     const FREE: usize = 100;

@@ -1,4 +1,4 @@
-//! What a server left to the next one: believed where the medium proves it, and kept where it can be.
+//! The acknowledged operations that a server left to the next one: each is replayed if the medium proves it, and kept if possible.
 
 use crate::machine::{Done, Machine};
 use crate::media::{blank, pattern};
@@ -12,13 +12,13 @@ pub fn settings(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, ..Settings::default() }.with_facts(|facts| facts.keeps_journal = true)
 }
 
-/// Noise of that seed.
+/// Returns noise of this seed.
 pub fn noise(seed: u64, blocks: usize) -> Vec<u8> {
     pattern(seed, 4096 * blocks)
 }
 
-/// A server whose first blocks were flushed (noise of seed 1), and then as many written from LBN `at` on (of seed 2), which no flush has covered; and
-/// the medium as the flush left it.
+/// A server that has flushed its first blocks (noise of seed 1), and then written as many from LBN `at` on (of seed 2), which no flush has
+/// covered; and the medium as the flush left it.
 pub fn written_over(mode: CommitMode, blocks: usize, at: u64) -> (Machine, Vec<u8>) {
     let mut m = Machine::open(blank(32 << 20, None), settings(mode));
     m.write(0, &noise(1, blocks));
@@ -33,7 +33,7 @@ pub fn written_over(mode: CommitMode, blocks: usize, at: u64) -> (Machine, Vec<u
 fn flushed_blocks_are_there_when_the_device_has_lost_what_overwrote_them() {
     for mode in MODES {
         let (m, flushed) = written_over(mode, 100, 0);
-        assert!(m.ring.len() >= 100, "they were promised");
+        assert!(m.journal.len() >= 100, "they are in the journal");
         let mut next = m.next(flushed, settings(mode));
         assert!(next.read(0, 4096 * 100) == noise(1, 100), "{mode:?}");
         assert!(next.notices.contains(&Notice::AcknowledgedLost { writes: 100 }), "{:?}", next.notices);
@@ -41,13 +41,13 @@ fn flushed_blocks_are_there_when_the_device_has_lost_what_overwrote_them() {
     }
 }
 
-/// The same, where some of it has reached the device.
+/// The same holds where some of the new content has reached the device.
 #[test]
 fn what_the_device_proves_comes_back_and_nothing_else() {
     for mode in MODES {
         let (old, new) = (noise(1, 40), noise(2, 40));
         let (m, mut medium) = written_over(mode, 40, 0);
-        // Every other block of what was written since.
+        // Every other block of the new content is on the device.
         for (i, (now, then)) in m.medium.chunks_exact(4096).zip(medium.chunks_exact_mut(4096)).enumerate() {
             if i % 2 == 0 && new.chunks_exact(4096).any(|block| block == now) {
                 then.copy_from_slice(now);
@@ -79,8 +79,8 @@ fn what_was_acknowledged_is_there_after_a_kill() {
     }
 }
 
-/// A device may show a write that was lost, and show something else the next time (it was told to discard the block before). What recovery believes
-/// it has written itself.
+/// A device may return a write that was lost, and return something else the next time (it was asked to discard the block before). So
+/// recovery writes the content that it believes once more.
 #[test]
 fn what_was_read_once_is_there_the_next_time() {
     for mode in MODES {
@@ -95,7 +95,7 @@ fn what_was_read_once_is_there_the_next_time() {
         }
         let mut last = Machine::open(medium, settings(mode));
         assert!(last.read(0, 4096 * 20) == old[..4096 * 20] && last.read(4096 * 20, 4096 * 40) == new, "{mode:?}");
-        // And it was durable before anything named it.
+        // It was durable before anything referred to it.
         let is_of = |wanted: Class, done: &&Done| matches!(**done, Done::Write { class, .. } if class == wanted);
         let content = next.history.iter().rposition(|done| is_of(Class::Data, &done)).expect("content was written again");
         let after = next.history[content..].iter().take_while(|done| **done != Done::Flush);
@@ -107,7 +107,7 @@ fn what_was_read_once_is_there_the_next_time() {
     }
 }
 
-/// The device fails before anything is replayed: what was promised is not there, and the next opening may have it (P7).
+/// The device fails before anything is replayed: acknowledged content is not there, and the next opening may have it (P7).
 #[test]
 fn a_server_whose_opening_fails_answers_nothing_while_promises_stand() {
     for mode in MODES {
@@ -124,7 +124,8 @@ fn a_server_whose_opening_fails_answers_nothing_while_promises_stand() {
     }
 }
 
-/// Two kills on end: the second server was killed while it committed what it had replayed, perhaps in another mode, or promising nothing itself.
+/// There are two kills: the second server is killed while it commits what it has replayed, perhaps in another mode, or without a journal of
+/// its own.
 #[test]
 fn the_store_is_the_one_that_was_left_after_a_second_kill() {
     let strong = |mode| Settings { persistence: Persistence::Strong, ..settings(mode) }.with_facts(|facts| facts.keeps_journal = false);
@@ -139,10 +140,10 @@ fn the_store_is_the_one_that_was_left_after_a_second_kill() {
             m.flush();
             m.write(4096 * 2, &noise(3, 4));
             let mut next = m.left(m.medium.clone(), second);
-            next.ring = m.ring.clone();
+            next.journal = m.journal.clone();
             next.keeps_flushes = true;
             next.feed(Event::Tick);
-            // Killed behind each write of what was replayed, as it were: at each flush.
+            // The second server is killed at each flush of what it has replayed.
             while !next.flushed.is_empty() {
                 let mut last = next.next(next.medium.clone(), settings(mode));
                 assert!(!last.notices.contains(&Notice::SetBack), "{first:?}, {mode:?}");
@@ -150,7 +151,7 @@ fn the_store_is_the_one_that_was_left_after_a_second_kill() {
                 let flushed = next.flushed.remove(0);
                 next.feed(flushed);
             }
-            // Before anything of it is durable the store is told from one that was set back, as ever.
+            // Before any of that is durable, a store that was set back is recognized as before.
             let mut set_back = m.left(copy, settings(mode));
             set_back.feed(Event::Tick);
             assert!(set_back.notices.contains(&Notice::SetBack), "{first:?}, {mode:?}");
@@ -158,8 +159,8 @@ fn the_store_is_the_one_that_was_left_after_a_second_kill() {
     }
 }
 
-/// A strong server writes the sector that tells the store with each of its epochs: the first time for what it replayed, then for what clients write. It
-/// is killed just before such a write arrives.
+/// A strong server leaves a trace with each of its epochs: the first time for what it replayed, then for what clients write. In mode
+/// `ordered` it is killed just before it writes the next trace.
 #[test]
 fn a_strong_server_keeps_the_traces_of_each_of_its_epochs() {
     for mode in MODES {
@@ -180,7 +181,7 @@ fn a_strong_server_keeps_the_traces_of_each_of_its_epochs() {
     }
 }
 
-/// There is nothing to replay, and the sector that tells the store is not in memory yet.
+/// There is nothing to replay, and the sector that identifies the store is not in memory yet.
 #[test]
 fn a_server_with_nothing_to_replay_looks_at_its_store_before_it_serves() {
     for mode in MODES {
@@ -190,14 +191,14 @@ fn a_server_with_nothing_to_replay_looks_at_its_store_before_it_serves() {
         let copy = m.medium.clone();
         m.write(0, &noise(2, 4));
         m.flush();
-        assert!(m.ring.is_empty());
+        assert!(m.journal.is_empty());
         let mut next = m.next(copy, settings(mode));
         assert!(next.notices.contains(&Notice::SetBack) && next.flush_fails(), "{mode:?}: {:?}", next.notices);
         assert!(!m.next(m.medium.clone(), settings(mode)).notices.contains(&Notice::SetBack), "{mode:?}");
     }
 }
 
-/// A store that was refused is the store from then on: what is acknowledged on it counts.
+/// A store that was found to be set back is the store from then on: what is acknowledged on it counts.
 #[test]
 fn what_is_promised_on_a_store_that_was_set_back_is_kept() {
     for mode in MODES {
@@ -211,14 +212,14 @@ fn what_is_promised_on_a_store_that_was_set_back_is_kept() {
     }
 }
 
-/// Feeds the oldest read that has not ended; false where there is none.
+/// Feeds the oldest read that has not ended. Returns false if there is none.
 pub fn bring_one(m: &mut Machine) -> bool {
     let is_any = !m.kept_reads.is_empty();
     m.kept_reads.drain(..usize::from(is_any)).collect::<Vec<_>>().into_iter().for_each(|read| m.feed(read));
     is_any
 }
 
-/// Whatever was read when the device failed arrives later, and counts for nothing.
+/// Reads that are under way when the device fails arrive later, and have no effect.
 #[test]
 fn reads_of_proofs_may_end_after_the_device_has_failed() {
     for mode in MODES {
@@ -234,14 +235,14 @@ fn reads_of_proofs_may_end_after_the_device_has_failed() {
             had_several |= next.kept_reads.len() >= 4;
             next.feed(Event::GuardFailed);
             while bring_one(&mut next) {}
-            next.ring = m.ring.clone();
+            next.journal = m.journal.clone();
             assert!(next.next(next.medium.clone(), settings(mode)).read(0, 4096 * 100) == noise(2, 100), "{mode:?}, {before}");
         }
         assert!(had_several, "{mode:?}: reads of several runs were under way");
     }
 }
 
-/// What the tables show to be durable is not written again.
+/// Content that the tables show to be durable is not written again.
 #[test]
 fn a_promise_of_content_that_is_durable_costs_no_write_of_content() {
     for mode in MODES {
@@ -252,22 +253,22 @@ fn a_promise_of_content_that_is_durable_costs_no_write_of_content() {
         m.read(0, 4096);
         m.wait(200);
         m.write(4096 * 100, &noise(1, 40));
-        assert!(m.ring.iter().all(|promise| matches!(promise.what, Promised::Link { .. })) && m.ring.len() == 40);
+        assert!(m.journal.iter().all(|promise| matches!(promise.what, Promised::Link { .. })) && m.journal.len() == 40);
         let mut next = m.next(m.medium.clone(), settings(mode));
         assert!(next.read(4096 * 100, 4096 * 40) == noise(1, 40) && !next.written.contains_key(&Class::Data), "{mode:?}");
     }
 }
 
-/// A store that was set back to a copy of this very incarnation: what was promised on top of what it has lost is not laid over it.
+/// The store was set back to a copy of this very incarnation: journal entries that follow what it has lost are not replayed.
 #[test]
-fn a_store_that_was_set_back_is_told_from_the_one_that_was_left() {
+fn a_store_that_was_set_back_is_distinguished_from_the_one_that_was_left() {
     for mode in MODES {
         for passes in 0..3 {
             let mut m = Machine::open(blank(32 << 20, None), settings(mode));
             m.write(0, &noise(1, 8));
             m.flush();
             let copy = m.medium.clone();
-            // The same sector of the map, or another one.
+            // These writes change the same sector of the map, or another one.
             (0..=passes).for_each(|pass| {
                 m.write(4096 * 900 * pass, &noise(10 + pass, 8));
                 m.flush();
@@ -284,7 +285,7 @@ fn a_store_that_was_set_back_is_told_from_the_one_that_was_left() {
     }
 }
 
-/// While the next epoch's links are on their way, the sector that was the trace may be as before or as after.
+/// While the next epoch's links are under way, the sector that was the trace may have its old or its new content.
 #[test]
 fn a_commit_that_is_under_way_leaves_the_store_the_one_that_was_left() {
     for dies_at in [Class::Map, Class::Refs] {
@@ -306,14 +307,14 @@ fn a_commit_that_is_under_way_leaves_the_store_the_one_that_was_left() {
         let mut whole = Machine::open(before, settings(CommitMode::Ordered));
         whole.write(4096, &noise(2, 8));
         whole.flush();
-        (whole.ring, whole.traces) = (m.ring.clone(), m.traces);
+        (whole.journal, whole.traces) = (m.journal.clone(), m.traces);
         let mut next = whole.next(whole.medium.clone(), settings(CommitMode::Ordered));
         assert!(next.read(4096, 4096 * 8) == noise(2, 8) && !next.notices.contains(&Notice::SetBack), "{dies_at:?}");
     }
 }
 
-/// Killed between the write of counts and the write of links, with a content (noise of seed 5) near its limit of links: LBN 300 and 301 are the last
-/// that it takes. And what the next server is to be opened with.
+/// A server that was killed between the write of counts and the write of links, and the settings for the next one. A content (noise of seed
+/// 5) is near its limit of links: LBNs 300 and 301 are the last that it takes.
 pub fn at_the_limit(refs_limit: u8) -> (Machine, impl Fn() -> Settings) {
     let settings = move || settings(CommitMode::Ordered).with_knobs(|knobs| knobs.refs_limit = refs_limit);
     let mut m = Machine::open(blank(32 << 20, None), settings());
@@ -326,7 +327,7 @@ pub fn at_the_limit(refs_limit: u8) -> (Machine, impl Fn() -> Settings) {
     m.dies_at = Some(Class::Map);
     m.begin(Op::Flush, 0, 0, None, false);
     m.wait(3);
-    assert!(m.is_dead, "the links were on their way");
+    assert!(m.is_dead, "the links were under way");
     (m, settings)
 }
 
@@ -350,12 +351,12 @@ fn a_promise_of_a_slot_is_proved_by_its_carrier() {
     m.read(0, 512);
     m.write(0, &soft(1));
     m.flush();
-    // What was a carrier is ordinary data now, and its slots are found again.
+    // The carrier is ordinary data now, and its slots are found again.
     let mut m = Machine::open(m.close(), settings(CommitMode::Log));
     m.read(0, 512);
     m.wait(200);
     m.write(4096 * 5, &soft(1));
-    assert!(matches!(m.ring[..], [Promise { what: Promised::Link { slot: 1.., .. }, .. }]), "{:?}", m.ring);
+    assert!(matches!(m.journal[..], [Promise { what: Promised::Link { slot: 1.., .. }, .. }]), "{:?}", m.journal);
     let mut next = m.next(m.medium.clone(), settings(CommitMode::Log));
     assert!(next.read(4096 * 5, 4096) == soft(1));
     // A flipped bit of the carrier, as it lies on the medium.

@@ -1,4 +1,5 @@
-//! Large epochs whose acknowledgements are kept in a ring: what is packed is promised by its place, so the ring is no bound to what is packed.
+//! Large epochs with an acknowledgement journal: content that is packed is recorded by its place, so the room of the journal does not
+//! limit what is packed.
 
 use crate::carriers::soft;
 use crate::checked::findings;
@@ -8,7 +9,7 @@ use crate::replay::{MODES, noise, settings};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Notice, Promised};
 
-/// A volume in mode `log` with room for so many contents in its ring.
+/// A volume in mode `log` with room for this many contents in its journal.
 fn served(journal_contents_max: u64) -> Machine {
     let mut m = Machine::open(
         blank(64 << 20, None),
@@ -29,11 +30,11 @@ fn data_written(m: &Machine) -> u64 {
 }
 
 fn contents(m: &Machine) -> usize {
-    m.ring.iter().filter(|promise| matches!(promise.what, Promised::Content { .. })).count()
+    m.journal.iter().filter(|promise| matches!(promise.what, Promised::Content { .. })).count()
 }
 
 #[test]
-fn a_ring_with_little_room_packs_as_well_as_none() {
+fn a_journal_with_little_room_packs_as_well_as_none() {
     let content = soft(1, 600);
     let mut m = served(256);
     write_all(&mut m, 0, &content);
@@ -50,16 +51,16 @@ fn a_ring_with_little_room_packs_as_well_as_none() {
     assert!(m.read(0, 600 * 4096) == content);
 }
 
-/// Each LBN that means a held block takes a content of the ring: it fills while too few blocks for a batch are held back.
+/// Each LBN that means a held block takes the room of a content in the journal: it fills while too few blocks for a batch are held back.
 #[test]
-fn a_ring_that_fills_with_what_is_repeated_packs_as_well_as_none() {
+fn a_journal_that_fills_with_what_is_repeated_packs_as_well_as_none() {
     let content = soft(1, 500);
     let written = |mut m: Machine| {
         m.read(0, 512);
         m.written.clear();
         write_all(&mut m, 0, &content[..4096 * 100]);
         let held = contents(&m);
-        // One block for all LBNs for which there is room, and then others.
+        // One block gets all the LBNs for which there is room, and then others follow.
         let room = 128 - held as u64;
         (0..room).for_each(|i| m.write(4096 * (1000 + i), &content[4096 * 99..4096 * 100]));
         write_all(&mut m, 100, &content[4096 * 100..]);
@@ -69,23 +70,23 @@ fn a_ring_that_fills_with_what_is_repeated_packs_as_well_as_none() {
     };
     let without = written(Machine::open(blank(64 << 20, None), settings(CommitMode::Log).with_facts(|facts| facts.keeps_journal = false)));
     let with = written(served(256));
-    // A batch is smaller with the ring.
+    // A batch is smaller with the journal.
     assert!(with * 20 <= without * 21, "{with} for {without}");
 }
 
-/// Packs whose epoch is not durable are found by what promises name, also by a server in the other mode, and after a second kill.
+/// Packs whose epoch is not durable are found by the journal's entries, also by a server in the other mode, and after a further opening.
 #[test]
 fn what_was_packed_is_there_after_a_kill() {
     for mode in MODES {
         let content = soft(1, 300);
         let mut m = served(128);
         write_all(&mut m, 0, &content);
-        // Some of it is overwritten, and some is meant twice.
+        // Some of it is overwritten, and some gets further LBNs.
         let over = noise(2, 7);
         write_all(&mut m, 90, &over);
         write_all(&mut m, 400, &content[..4096 * 50]);
-        let named = m.ring.iter().filter(|promise| matches!(promise.what, Promised::Link { slot: 1.., .. })).count();
-        assert!(named > 200, "{named} slots are promised");
+        let named = m.journal.iter().filter(|promise| matches!(promise.what, Promised::Link { slot: 1.., .. })).count();
+        assert!(named > 200, "{named} slots are in the journal");
         let right = |m: &mut Machine| {
             let all = [&content[..4096 * 90], &over[..], &content[4096 * 97..]].concat();
             assert!(m.read(0, 4096 * 300) == all && m.read(4096 * 400, 4096 * 50) == content[..4096 * 50], "{mode:?}");
@@ -99,7 +100,7 @@ fn what_was_packed_is_there_after_a_kill() {
     }
 }
 
-/// A pack that is born again is a pack as any other: nothing of it is stored anew.
+/// A pack that is new again after a replay is a pack as any other: none of its content is stored anew.
 #[test]
 fn what_was_packed_stays_packed_after_a_kill() {
     let content = soft(1, 300);
@@ -109,7 +110,7 @@ fn what_was_packed_stays_packed_after_a_kill() {
     let mut next = m.next(m.medium.clone(), settings(CommitMode::Log));
     assert!(next.read(0, 4096 * 300) == content);
     next.flush();
-    // The packs again, since nothing says that they are durable, and what had not been packed.
+    // The packs are written again, since nothing shows that they are durable, and so is what had not been packed.
     assert!(data_written(&next) <= of_old + 64, "{} for {of_old}", data_written(&next));
     next.written.clear();
     write_all(&mut next, 500, &content);
@@ -133,13 +134,13 @@ fn what_the_device_has_lost_of_packs_is_not_believed() {
     assert!(next.flush_fails() && !next.flush_fails());
 }
 
-/// Of few blocks some were packed, some not: the epoch that replays both is small, but for the packs in it.
+/// Some of few blocks were packed and some were not: the epoch that replays both is small, except for the packs in it.
 #[test]
 fn what_was_packed_and_what_was_not_come_back_in_one_epoch() {
     let content = soft(1, 76);
     let mut m = served(128);
     write_all(&mut m, 0, &content);
-    let named = m.ring.iter().filter(|promise| matches!(promise.what, Promised::Link { slot: 1.., .. })).count();
+    let named = m.journal.iter().filter(|promise| matches!(promise.what, Promised::Link { slot: 1.., .. })).count();
     assert!(named > 30 && contents(&m) > 5, "{named} slots, {} contents", contents(&m));
     let mut next = m.next(m.medium.clone(), settings(CommitMode::Log));
     next.flush();
@@ -147,7 +148,7 @@ fn what_was_packed_and_what_was_not_come_back_in_one_epoch() {
     assert!(after.read(0, 4096 * 76) == content);
 }
 
-/// With a ring a link that is unmade within its epoch counts until that is durable, and what it counts for stays where it is.
+/// With a journal, a link that is removed within its epoch counts until that epoch is durable, and its block stays where it is.
 #[test]
 fn what_was_overwritten_while_it_was_held_back_is_counted_right() {
     let content = soft(1, 80);

@@ -1,4 +1,4 @@
-//! Blocks that are free: which of them the device is told of.
+//! Free blocks: those that are discarded on the device, those that stay in reserve, and the reports of how few are left.
 
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
@@ -7,7 +7,7 @@ use onefold_engine::interface::{Event, Failure, Notice, Op, Reply};
 use onefold_engine::settings::Settings;
 
 /// Writes runs of blocks with one between them, and discards the runs before anything is committed, so that they are free at once.
-/// Blocks that the device was told of, and in how many commands.
+/// Returns the number of blocks that were discarded on the device, and the number of commands.
 fn discarded(runs: u64, blocks: u64) -> (u64, u64) {
     let settings = Settings { discard_freed: true, ..Settings::default() }.with_knobs(|knobs| knobs.discard_batch_blocks = 1024);
     let mut m = Machine::open(blank(32 << 20, None), settings);
@@ -39,13 +39,13 @@ fn the_index_names_nothing_that_was_reclaimed() {
         m.wait(100);
         let (stats, ledger) = (m.engine.stats(), m.engine.ledger());
         assert!(ledger.reclaimed_blocks > 1000, "{commit_mode:?}");
-        // Fewer, where buckets were full.
+        // There are fewer where buckets were full.
         let named = ledger.new_blocks - ledger.reclaimed_blocks;
         assert!(stats.index_entries <= named, "{commit_mode:?}: {} entries for {named} blocks", stats.index_entries);
     }
 }
 
-/// How full its owner was told that it is, in percent.
+/// The percentages in use that were reported to the owner.
 fn filling(m: &Machine) -> Vec<u64> {
     m.notices.iter().filter_map(|notice| if let Notice::Filling { percent, .. } = notice { Some(*percent) } else { None }).collect()
 }
@@ -53,7 +53,7 @@ fn filling(m: &Machine) -> Vec<u64> {
 #[test]
 fn a_thin_volume_says_how_full_it_is_and_another_has_room_for_all() {
     for commit_mode in [CommitMode::Ordered, CommitMode::Log] {
-        for (logical, told) in [(None, &[][..]), (Some(20_000), &[80, 85, 90, 80, 85, 90])] {
+        for (logical, reported) in [(None, &[][..]), (Some(20_000), &[80, 85, 90, 80, 85, 90])] {
             let mut m = Machine::open(blank(16 << 20, logical), Settings { commit_mode, ..Settings::default() });
             let hundredth = m.engine.geometry().data_blocks / 100;
             let fill = |m: &mut Machine, hundredths: std::ops::Range<u64>| {
@@ -68,12 +68,12 @@ fn a_thin_volume_says_how_full_it_is_and_another_has_room_for_all() {
             m.flush();
             m.flush();
             fill(&mut m, 0..50);
-            assert_eq!(filling(&m), told, "{commit_mode:?}");
+            assert_eq!(filling(&m), reported, "{commit_mode:?}");
         }
     }
 }
 
-/// Else it would be as full as it could be until its blocks have been counted.
+/// A volume whose blocks have not been counted yet would report too high a percentage, so it reports none.
 #[test]
 fn a_thin_volume_does_not_say_how_full_it_is_before_it_knows() {
     let mut m = Machine::open(blank(16 << 20, Some(20_000)), Settings::default());
@@ -92,7 +92,8 @@ fn a_thin_volume_does_not_say_how_full_it_is_before_it_knows() {
     assert_eq!(filling(&m), []);
 }
 
-/// As many as the worst records of each would take of the log's places and half of the free blocks: the other half is for whoever writes meanwhile.
+/// The worst records of the pages of one epoch have room in the log's places and half of the free blocks: the other half is for clients
+/// that write meanwhile.
 #[test]
 fn an_epoch_unmaps_no_more_pages_than_half_of_the_free_blocks_have_room_for() {
     const PAGES: u64 = 60;

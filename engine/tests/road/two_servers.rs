@@ -1,4 +1,4 @@
-//! Two servers have one volume, which nothing kept apart: the one that finds the other's superblock stops, and leaves it as it is.
+//! Two servers have one volume, because nothing prevented it: the one that finds the other's superblock stops, and leaves it as it is.
 
 use crate::machine::Machine;
 use crate::media::{blank, formatted, pattern};
@@ -18,7 +18,7 @@ fn superblocks(medium: &[u8]) -> [[u8; BLOCK_SIZE]; 4] {
     copies(Bytes(BYTES)).map(|at| medium[index(at.0)..index(at.0) + BLOCK_SIZE].try_into().expect("a page"))
 }
 
-/// It says what it found, is read-only, closes without a word on the medium, and has left the superblocks alone.
+/// Asserts that a server reported the other one, closes without a write, and left the superblocks alone. Returns that report.
 fn has_stopped(mut machine: Machine, theirs: &[[u8; BLOCK_SIZE]; 4]) -> Notice {
     let found = machine.notices.iter().find(|notice| matches!(notice, Notice::OtherServer { .. })).cloned();
     let before = machine.medium.clone();
@@ -26,7 +26,7 @@ fn has_stopped(mut machine: Machine, theirs: &[[u8; BLOCK_SIZE]; 4]) -> Notice {
     assert_eq!(machine.closed, Some(false), "{:?}", machine.notices);
     assert!(machine.medium == before, "it wrote on");
     assert_eq!(superblocks(&machine.medium), *theirs);
-    found.unwrap_or_else(|| panic!("it did not say so: {:?}", machine.notices))
+    found.unwrap_or_else(|| panic!("it did not report it: {:?}", machine.notices))
 }
 
 #[test]
@@ -55,7 +55,8 @@ fn a_server_that_closes_finds_the_superblock_of_another() {
 fn a_server_that_opens_finds_that_another_was_faster() {
     for mode in [CommitMode::Ordered, CommitMode::Log] {
         let medium = blank(BYTES, None);
-        // It has read the superblock, and goes on when the other has opened. (Had that written, a log would be found damaged, and nothing written.)
+        // The slow server has read the superblock, and goes on when the other has opened. (If that one had written, a log would be found
+        // damaged, and nothing written.)
         let mut slow = Machine::open(medium.clone(), settings(mode));
         let mut fast = Machine::open(medium, settings(mode));
         fast.feed(Event::Tick);
@@ -76,7 +77,7 @@ fn writes_are_refused_after_it_and_what_was_read_before_is_read_still() {
     let closed = { second }.close();
     first.medium = closed;
     let theirs = superblocks(&first.medium);
-    // A walk as long as this has to be compacted, or to end.
+    // A log scan as long as this has to be compacted, or to end.
     let reply = (0..6000u64).find_map(|i| {
         let written = first.request_write(i % 64 * 4096, &pattern(i + 100, 4096));
         let flushed = first.request(Op::Flush, 0, 0, None, false);
@@ -124,7 +125,7 @@ fn a_server_whose_store_was_formatted_leaves_the_new_volume_alone() {
 }
 
 #[test]
-fn an_older_superblock_in_place_of_its_own_is_gone_over() {
+fn an_older_superblock_instead_of_its_own_does_no_harm() {
     let mut server = Machine::open(blank(BYTES, None), settings(CommitMode::Ordered));
     let before = server.medium.clone();
     server.write(0, &pattern(6, 8192));

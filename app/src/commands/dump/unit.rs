@@ -47,7 +47,7 @@ impl UnitStory {
                 (UnitKind::Log, true) => "plain unit",
                 (UnitKind::Log, false) => "carrier",
                 (UnitKind::Pack, _) => "pack",
-                (UnitKind::Compacted, _) => "condensed unit",
+                (UnitKind::Compacted, _) => "compacted unit",
             },
             incarnation: header.incarnation,
             sequence: header.sequence,

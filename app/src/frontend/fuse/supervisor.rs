@@ -45,8 +45,8 @@ pub trait Crew {
     /// Returns the command that puts a loop device on the file system, by [`attach_loop`](super::attach_loop), and prints its path and
     /// nothing else to standard output. It inherits `root`, and reads it by [`LentRoot::from_arguments`].
     fn attaches(&mut self, root: &LentRoot<'_>) -> Start;
-    /// Returns the command that waits for the loop device that the helper of a dead supervisor have made, or are making, and prints its path
-    /// and nothing else to standard output. It ends with this process.
+    /// Returns the command that waits for the loop device that the helper of a dead supervisor have made, or are making, and prints its
+    /// path and nothing else to standard output. It ends with this process.
     fn finder(&mut self) -> Start;
     /// Returns the command that takes the loop device away, by [`loopdev::detach`](super::loopdev::detach).
     fn detach(&mut self, device: &Path) -> Start;

@@ -21,7 +21,7 @@ const CARRIER: u8 = 11;
 const LATER: u8 = 12;
 const BORN_RUN: u8 = 15;
 
-/// The upper four bits of a record's first byte: the slot of a link or a birth; 1 where a closing record names a block.
+/// The upper four bits of a record's first byte: the slot of a link, to a known or to a new block; 1 where a closing record names a block.
 const UPPER_SHIFT: u32 = 4;
 /// The lowest bit of a part's first number: another part follows.
 const PART_FOLLOWS: u8 = 1;
@@ -109,7 +109,7 @@ impl Coder {
         }
     }
 
-    /// Appends a link, or a birth. `kind` is the kind of one to a block; a birth is always to a block.
+    /// Appends a link, to a known or to a new block. `kind` is the kind of a link to a block; new contents are always blocks.
     fn put_link(&mut self, kind: u8, lbn: Lbn, to: MapEntry, old: Option<Pbn>, out: &mut Vec<u8>) -> Option<usize> {
         out.push(match to {
             MapEntry::Block { slot, .. } => kind | (slot << UPPER_SHIFT),

@@ -2,9 +2,9 @@
 //!
 //! 1. Places lie in the volume.
 //! 2. Counters stop long before they could wrap ([`counter`](crate::format::counter)), and delays long before a sum with the time could.
-//! 3. What the anchor says of the log was true when the superblock was written: no counter of it is ahead of the superblock's own.
-//! 4. Each unit of the walk lies in a block of its own, so the walk has no more units than the volume has data blocks. No sequence that the
-//!    anchor names lies further ahead: neither the last unit that it knows to be flushed nor its barrier.
+//! 3. What the log tail says of the log was true when the superblock was written: no counter of it is ahead of the superblock's own.
+//! 4. Each unit of the log scan lies in a block of its own, so the log scan has no more units than the volume has data blocks. No sequence
+//!    that the log tail names lies further ahead: neither the last unit that it knows to be flushed nor its barrier.
 //! 5. A guarded volume has an interval within its bounds, and no extent where its guard block lies; another has no interval.
 
 use super::content::Superblock;

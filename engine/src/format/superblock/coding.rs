@@ -18,7 +18,7 @@ impl Superblock {
     ///
     /// # Panics
     /// When there are more extents, protected ranges or places than a superblock holds, when the label is too long or holds a zero byte,
-    /// when a number is out of its bounds (`bounds.rs`), and when the log is live without an anchor.
+    /// when a number is out of its bounds (`bounds.rs`), and when the log is live without a log tail.
     pub fn encode(&self, copy: usize, out: &mut [u8; BLOCK_SIZE]) {
         assert_eq!(self.check_bounds(), Ok(()));
         out.fill(0);

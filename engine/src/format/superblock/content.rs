@@ -120,7 +120,7 @@ impl Superblock {
         self.features.incompatible & INCOMPATIBLE_SLOTS != 0
     }
 
-    /// Says that client blocks may lie in slots. They may for ever: no count says when the last one is gone.
+    /// Says that client blocks may lie in slots. They may forever: no count says when the last one is gone.
     pub fn set_slots(&mut self) {
         self.features.incompatible |= INCOMPATIBLE_SLOTS;
     }

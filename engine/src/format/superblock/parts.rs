@@ -38,7 +38,7 @@ pub struct Lifetime {
     pub device_flushes: u64,
 }
 
-/// Logical blocks that are written in place of dedup (superblock copies of file systems).
+/// Logical blocks that are written instead of dedup (superblock copies of file systems).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtectedRange {
     pub first: Lbn,

@@ -85,7 +85,7 @@ impl UnitWriter {
     /// Makes the unit for its place. Returns its authenticator, as a kind-3 entry has it.
     ///
     /// # Panics
-    /// When the header has no meaning, a run of places is none that a volume can have, or the unit has what one of its kind
+    /// When the header has no meaning, a run of places cannot be one of a volume, or the unit has what one of its kind
     /// cannot have.
     #[must_use]
     pub fn seal(self, authenticator: &Authenticator, header: &UnitHeader, pbn: Pbn, out: &mut [u8; BLOCK_SIZE]) -> Fingerprint {

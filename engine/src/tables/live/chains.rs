@@ -1,7 +1,7 @@
 //! The chains that find the live records of a page: nodes, from the newest to the oldest, by map page, granule of new blocks, and granule
 //! of old ones.
 //!
-//! 1. Keys share buckets; a chain holds all nodes of its bucket's keys. A walk looks at each node's own key.
+//! 1. Keys share buckets; a chain holds all nodes of its bucket's keys. A traversal looks at each node's own key.
 //! 2. A chain ends where a link leads to no node: the nodes behind were forgotten, or there were none.
 //! 3. There is a bucket for every [`LOAD`] nodes. They come one by one (linear hashing), each with half of the nodes of one before it. No
 //!    push waits for all to be sorted anew, and no table is copied but the heads. Buckets stay when nodes go: once there are as many as the
@@ -109,7 +109,7 @@ impl Heads {
         }
     }
 
-    /// Asserts the invariants, at the cost of a walk over all.
+    /// Asserts the invariants, at the cost of a traversal of all.
     #[cfg(test)]
     pub fn self_check(&self, nodes: &Nodes) {
         assert!(nodes.len() <= LOAD * count(self.0.len()), "{} nodes in {} buckets", nodes.len(), self.0.len());
@@ -139,7 +139,7 @@ mod tests {
     use crate::tables::live::node::keys;
     use crate::units::{Epoch, Lbn};
 
-    /// Nodes that a walk to each node's own looks at, on average, where they lie this many map pages apart.
+    /// Nodes that a traversal to each node's own looks at, on average, where they lie this many map pages apart.
     fn walked(apart: u64, pages: u64) -> u64 {
         let mut nodes = Nodes::new(0);
         let mut heads = Heads::new(&nodes, 0);

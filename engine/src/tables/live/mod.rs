@@ -65,7 +65,7 @@ impl UnlinkedRecords {
         Self(live)
     }
 
-    /// As [`Live::push`].
+    /// Does the same as [`Live::push`].
     ///
     /// # Panics
     /// As there.
@@ -100,7 +100,7 @@ impl Live {
         Self::starting_at(0, expected)
     }
 
-    /// As [`Self::new`]; nodes are numbered from about `first` on.
+    /// Does the same as [`Self::new`]; nodes are numbered from about `first` on.
     fn starting_at(first: u32, expected: u64) -> Self {
         let (links, names) = (Pieces::starting_at(first, expected), Pieces::starting_at(first, expected));
         Self { compacted: links.nodes.end(), links, names, newest: Epoch(0) }
@@ -120,7 +120,7 @@ impl Live {
         self.newest = epoch;
         for piece in effect.pieces() {
             let (links, names) = piece.apart();
-            // A birth without a link counts, and so does an entry that goes.
+            // A new block without a link counts, and so does an entry that goes.
             push(&mut self.links, &links);
             names.iter().for_each(|names| push(&mut self.names, names));
         }
@@ -264,7 +264,7 @@ impl Pieces {
         self.nodes.iter().map(|node| (node.epoch(), node.effect()))
     }
 
-    /// Asserts the invariants, at the cost of a walk over all.
+    /// Asserts the invariants, at the cost of a traversal of all.
     #[cfg(test)]
     fn self_check(&self) {
         self.heads.self_check(&self.nodes);

@@ -2,7 +2,7 @@
 //!
 //! Word 0 holds the number of blocks, which of LBN, new and old block there are, the change of the fingerprint, and the epochs since the
 //! chunk's. Word 1 holds the upper bytes of these three numbers, or a map entry that is no block. For each number that there is follow its
-//! lower four bytes, and the link to the node before in its chain. Last comes the fingerprint entry with which a block is born, or the
+//! lower four bytes, and the link to the node before in its chain. Last comes the fingerprint entry of a new block, or the
 //! short names of all its blocks.
 
 use crate::format::entry::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, MapEntry, PBN_MAX};
@@ -195,7 +195,7 @@ impl<'a> Node<'a> {
         self.before(chain) + 1
     }
 
-    /// That link.
+    /// Returns the link.
     pub fn link(self, chain: Chain) -> u32 {
         self.words[self.link_at(chain)]
     }

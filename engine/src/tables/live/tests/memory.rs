@@ -49,7 +49,7 @@ fn held() -> i64 {
     HELD.with(Cell::get)
 }
 
-/// What this thread has taken since it held so many bytes.
+/// Returns the bytes that this thread has taken since it held `before` bytes.
 fn taken_since(before: i64) -> u64 {
     u64::try_from(held() - before).expect("a test gives back only what it took itself")
 }
@@ -97,7 +97,7 @@ fn an_effect_with_a_fingerprint_takes_80_bytes() {
     takes_at_most(80, 100_000, named);
 }
 
-/// What is compacted is no more than its link.
+/// An effect that is compacted takes no more than its link.
 #[test]
 fn a_compacted_effect_takes_40_bytes() {
     let before = held();

@@ -1,4 +1,4 @@
-//! What the tables are after each epoch, by doing what the records say, block by block, in plain vectors.
+//! A model of the tables after each epoch: it does what the records say, block by block, in plain vectors.
 
 use crate::format::entry::{FingerprintEntry, MapEntry, REFS_MAX, REFS_UNKNOWN};
 use crate::format::page::{PageContent, PageId, Region, SECTORS};
@@ -10,7 +10,7 @@ pub(super) const LBNS: usize = 2000;
 /// A refs page and a bit.
 pub(super) const PBNS: usize = 4600;
 
-/// Where the volume's tested part begins.
+/// The beginning of the part of the volume that is tested.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub map_page: u64,

@@ -38,7 +38,7 @@ enum Step {
         pbn: usize,
         blocks: usize,
     },
-    /// A block is born without a link.
+    /// A block is new, and has no link.
     Carrier {
         pbn: usize,
     },
@@ -97,7 +97,7 @@ struct World {
     /// With all that was done, and what each epoch since the last checkpoint left.
     now: Tables,
     after: Vec<(Epoch, Tables)>,
-    /// Of the epoch that is not committed; of those that are, since the last checkpoint.
+    /// The effects of the epoch that is not committed, and of those that are, since the last checkpoint.
     open: Vec<Effect<'static>>,
     done: Vec<(Epoch, Effect<'static>)>,
     /// The last epoch that was compacted.
@@ -105,7 +105,7 @@ struct World {
     medium: Map<PageId, PageContent>,
     memory: Map<PageId, PageContent>,
     live: Live,
-    /// Where nodes are numbered from.
+    /// The first number of nodes.
     first: u32,
 }
 
@@ -136,7 +136,7 @@ impl World {
         (1..REFS_MAX).contains(&self.now.refs[pbn])
     }
 
-    /// What a step does to the tables, if it can now.
+    /// Returns the effect of a step on the tables, if it is possible now.
     fn effect(&self, step: Step) -> Option<Effect<'static>> {
         let free = |pbn| self.now.refs[pbn] == 0;
         let to = |pbn, slot| MapEntry::Block { pbn: self.origin.pbn(pbn), slot };
@@ -244,7 +244,7 @@ impl World {
         [&self.live.links, &self.live.names].into_iter().for_each(Pieces::self_check);
     }
 
-    /// What a page is in memory, and what it is when it is loaded now, is what it is after the last commit.
+    /// Asserts that a page in memory, and one that is loaded now, have the state after the last commit.
     fn look_at(&mut self, id: PageId) {
         let right = self.committed().page(id);
         let mut loaded = self.medium[&id].clone();
@@ -259,7 +259,7 @@ impl World {
         }
     }
 
-    /// What is told of all live records.
+    /// Asserts what the live records report as a whole.
     fn look_at_all(&mut self) {
         let is_live = |epoch: Epoch, id: &PageId| id.region != Region::Fingerprints || epoch > self.named;
         let pages = |(epoch, effect): &(Epoch, Effect<'_>)| effect.pages().filter(|id| is_live(*epoch, id)).collect::<Vec<_>>();

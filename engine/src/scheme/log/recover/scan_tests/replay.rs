@@ -117,7 +117,8 @@ fn drops_before_the_log_tail_are_forgotten() {
     assert_eq!(replayed(&log, &[]), []);
 }
 
-/// A unit is passed on as soon as one behind it confirms its flush, and not before: the drops of a closing unit behind it are known by then.
+/// A unit is passed on as soon as one behind it confirms its flush, and not before: the drops of a closing unit behind it are known by
+/// then.
 #[test]
 fn what_is_known_to_be_flushed_is_handed_on_at_once() {
     let mut scan = Scan::new(anchor(), LIMITS);
