@@ -13,7 +13,7 @@ pub struct LogBlocks {
     /// Places for coming units.
     pub places: u64,
     /// Units that an opening reads, with slots or without: those of the log tail, and compacted ones.
-    pub walk: u64,
+    pub to_scan: u64,
     pub compacted: u64,
 }
 

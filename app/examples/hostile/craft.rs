@@ -2,7 +2,7 @@
 //! Used by
 //! `./dev hostile` on images and by the fuzz targets on volumes in memory.
 //!
-//! 1. A change is one of: a number of the superblock, of its anchor or its tables, in some or all copies; entries and tags of a page; the
+//! 1. A change is one of: a number of the superblock, of its log tail or its tables, in some or all copies; entries and tags of a page; the
 //!    header, the records or the slots of a unit, its authenticator made with the volume's key.
 //! 2. Numbers are drawn from the edges: of their field, of the format, of this very volume.
 
@@ -10,8 +10,8 @@ use onefold_engine::format::layout::Field;
 use onefold_engine::format::page::{self, SECTORS, seal};
 use onefold_engine::format::superblock::{MAGIC, at, at_class, at_extent, at_range};
 use onefold_engine::format::{
-    COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, Geometry, MapEntry, OldRun, PBN_MAX, PageId, Record, Region, Superblock, UnitWriter, anchor,
-    copies, places, unit,
+    COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, Geometry, MapEntry, OldRun, PBN_MAX, PageId, Record, Region, Superblock, UnitWriter, copies,
+    log_tail, places, unit,
 };
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, Lbn, Pbn, index};
 
@@ -74,8 +74,8 @@ fn near(superblock: &Superblock) -> Vec<u64> {
     let Geometry { device_bytes, data_blocks, logical_blocks, reserve_blocks, .. } = superblock.geometry;
     let mut near = vec![device_bytes.get(), data_blocks, logical_blocks, reserve_blocks, superblock.generation, superblock.incarnation];
     near.extend([superblock.last_epoch.get(), superblock.last_log_sequence]);
-    if let Some(anchor) = &superblock.anchor {
-        near.extend([anchor.sequence, anchor.epoch.get(), anchor.incarnation, anchor.sequence + data_blocks]);
+    if let Some(log_tail) = &superblock.log_tail {
+        near.extend([log_tail.sequence, log_tail.epoch.get(), log_tail.incarnation, log_tail.sequence + data_blocks]);
     }
     near
 }
@@ -101,7 +101,7 @@ fn change(medium: &mut dyn Medium, superblock: &Superblock, draw: &mut dyn Draw)
     }
 }
 
-/// A field of the superblock, or one within its anchor or its tables: its name, and where it lies.
+/// A field of the superblock, or one within its log tail or its tables: its name, and where it lies.
 fn field(draw: &mut dyn Draw) -> (String, Field) {
     let within = |table: Field, bytes: usize, i: u64, of: &[Field], draw: &mut dyn Draw| {
         let field = of[index(draw.below(of.len() as u64))];
@@ -115,7 +115,7 @@ fn field(draw: &mut dyn Draw) -> (String, Field) {
             (field.name.to_owned(), field)
         }
         3..=5 => {
-            let (name, inner) = within(at::LOG_ANCHOR, 0, 0, anchor::at::LAYOUT.fields, draw);
+            let (name, inner) = within(at::LOG_TAIL, 0, 0, log_tail::at::LAYOUT.fields, draw);
             if inner.width <= 8 {
                 return (name, inner);
             }

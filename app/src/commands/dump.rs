@@ -11,7 +11,7 @@ use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use crate::volume;
-use onefold_engine::format::{Anchor, Chosen, CopyState, Places, Superblock};
+use onefold_engine::format::{Chosen, CopyState, LogTail, Places, Superblock};
 use onefold_engine::units::{Lbn, Pbn};
 use serde::Serialize;
 use std::fmt;
@@ -63,12 +63,12 @@ struct Whole {
     /// Whether the log may hold changes that no page has.
     log_live: bool,
     /// The start of the log scan; none where no log was ever begun.
-    anchor: Option<Walk>,
+    anchor: Option<LogScanStart>,
 }
 
 /// The start of the log scan.
 #[derive(Debug, Serialize)]
-struct Walk {
+struct LogScanStart {
     /// The sequence number of the next unit.
     sequence: u64,
     incarnation: u64,
@@ -81,22 +81,22 @@ struct Walk {
     condensed: Vec<(u64, u8)>,
 }
 
-impl Walk {
-    fn of(anchor: &Anchor) -> Self {
+impl LogScanStart {
+    fn of(log_tail: &LogTail) -> Self {
         let runs = |places: &[Places]| places.iter().map(|run| (run.first.get(), run.blocks)).collect();
         Self {
-            sequence: anchor.sequence,
-            incarnation: anchor.incarnation,
-            epoch: anchor.epoch.get(),
-            flushed_upto: anchor.flushed_upto,
-            places: runs(&anchor.places),
-            condensed_since: anchor.compacted.since,
-            condensed: runs(&anchor.compacted.places),
+            sequence: log_tail.sequence,
+            incarnation: log_tail.incarnation,
+            epoch: log_tail.epoch.get(),
+            flushed_upto: log_tail.flushed_upto,
+            places: runs(&log_tail.places),
+            condensed_since: log_tail.compacted.since,
+            condensed: runs(&log_tail.compacted.places),
         }
     }
 }
 
-impl fmt::Display for Walk {
+impl fmt::Display for LogScanStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sequence, incarnation, epoch, flushed_upto, places, condensed_since, condensed } = self;
         write!(f, "unit {sequence}, behind incarnation {incarnation}, epoch {epoch}, flushed up to unit {flushed_upto}; places")?;
@@ -153,7 +153,7 @@ impl Whole {
                 .collect(),
             protected: s.protected.iter().map(|p| (p.first.get(), p.blocks)).collect(),
             log_live: s.is_log_live(),
-            anchor: s.anchor.as_ref().map(Walk::of),
+            anchor: s.log_tail.as_ref().map(LogScanStart::of),
         }
     }
 }
@@ -183,7 +183,7 @@ impl Report for Whole {
             .row("data blocks", self.data_blocks)
             .row("reserve blocks", self.reserve_blocks)
             .row("log", if self.log_live { "live" } else { "not live" })
-            .row("log anchor", self.anchor.as_ref().map_or_else(|| "none".to_owned(), Walk::to_string))
+            .row("log tail", self.anchor.as_ref().map_or_else(|| "none".to_owned(), LogScanStart::to_string))
             .row("device", format!("{} ({} bytes)", Size(self.device_bytes), self.device_bytes));
         let row = |e: &Extent| vec![e.region.to_owned(), e.first_entry.to_string(), e.at.to_string(), e.bytes.to_string()];
         table.line("").grid(&["region", "first entry", "at byte", "bytes"], self.extents.iter().map(row).collect())

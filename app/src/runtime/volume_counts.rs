@@ -212,7 +212,7 @@ impl VolumeCounts {
                 freed_blocks: stats.gone.blocks,
                 log_unit_blocks: stats.log.map(|log| log.plain),
                 log_place_blocks: stats.log.map(|log| log.places),
-                log_walk_units: stats.log.map(|log| log.walk),
+                log_walk_units: stats.log.map(|log| log.to_scan),
                 log_condensed_units: stats.log.map(|log| log.compacted),
                 carrier_blocks: if stats.has_slots { stats.carriers } else { Some(0) },
                 unpacked_blocks: stats.unpacked.map(|blocks| (blocks.least, blocks.most)),

@@ -43,10 +43,10 @@ impl LiveLog {
 /// When a part of it that was flushed is not there, cannot be read, or names what the volume does not have, or a block twice.
 pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<LiveLog, Finding> {
     let mut found = LiveLog::none(superblock);
-    let Some(anchor) = superblock.anchor.clone().filter(|_| superblock.is_log_live()) else { return Ok(found) };
+    let Some(log_tail) = superblock.log_tail.clone().filter(|_| superblock.is_log_live()) else { return Ok(found) };
     let auth = superblock.authenticator();
     let mut block = BufferMut::zeroed(1);
-    let mut scan = Scan::new(anchor, Limits::of(superblock));
+    let mut scan = Scan::new(log_tail, Limits::of(superblock));
     let mut live = UnlinkedRecords::default();
     while let Some((which, pbn)) = scan.ask() {
         medium.read(superblock.geometry.block_at(pbn), block.bytes_mut()).map_err(|_| Finding::UnreadableBlock { pbn })?;

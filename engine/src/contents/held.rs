@@ -35,7 +35,7 @@ pub(crate) struct Counts {
     /// The number of these that are being compressed.
     pub asked: usize,
     /// The number that were compressed, or found not to compress, since the caller last looked for blocks to pack.
-    pub fresh: usize,
+    pub unseen: usize,
 }
 
 /// The held blocks of one epoch, of which there is at least one.
@@ -43,7 +43,7 @@ pub(crate) struct Counts {
 struct HeldInEpoch {
     blocks: BTreeMap<Pbn, HeldBlock>,
     asked: usize,
-    fresh: usize,
+    unseen: usize,
 }
 
 /// All held blocks.
@@ -59,7 +59,7 @@ impl HeldBlocks {
     }
 
     pub fn counts(&self, epoch: Epoch) -> Counts {
-        let counts = |of: &HeldInEpoch| Counts { held: of.blocks.len(), asked: of.asked, fresh: of.fresh };
+        let counts = |of: &HeldInEpoch| Counts { held: of.blocks.len(), asked: of.asked, unseen: of.unseen };
         self.epochs.get(&epoch).map(counts).unwrap_or_default()
     }
 
@@ -91,7 +91,7 @@ impl HeldBlocks {
         let of = self.epochs.entry(epoch).or_default();
         of.blocks.insert(pbn, HeldBlock { lbns: vec![lbn], state: asked.map_or(HeldState::Noise, HeldState::Compressing) });
         of.asked += usize::from(asked.is_some());
-        of.fresh += usize::from(asked.is_none());
+        of.unseen += usize::from(asked.is_none());
     }
 
     /// Notes that another LBN is mapped to a block, if it is held.
@@ -109,7 +109,7 @@ impl HeldBlocks {
         let (&epoch, of) = self.epochs.iter_mut().find(|(_, of)| of.blocks.get(&pbn).is_some_and(is_it))?;
         of.blocks.get_mut(&pbn)?.state = data.map_or(HeldState::Incompressible, HeldState::Compressed);
         of.asked -= 1;
-        of.fresh += 1;
+        of.unseen += 1;
         Some(epoch)
     }
 
@@ -126,7 +126,7 @@ impl HeldBlocks {
     /// Notes that the caller has looked for blocks to pack.
     pub fn looked_at(&mut self, epoch: Epoch) {
         if let Some(of) = self.epochs.get_mut(&epoch) {
-            of.fresh = 0;
+            of.unseen = 0;
         }
     }
 }
@@ -143,15 +143,15 @@ mod tests {
         for n in 1..=3 {
             holds.add(E, Pbn(n), Lbn(n), Some(IoId(n)));
         }
-        assert_eq!(holds.counts(E), Counts { held: 3, asked: 3, fresh: 0 });
+        assert_eq!(holds.counts(E), Counts { held: 3, asked: 3, unseen: 0 });
         assert_eq!(holds.answer(IoId(1), Pbn(1), Some(vec![7])), Some(E));
         assert_eq!(holds.answer(IoId(9), Pbn(2), None), None, "the question is older than the block that has the number now");
-        assert_eq!(holds.counts(E), Counts { held: 3, asked: 2, fresh: 1 });
+        assert_eq!(holds.counts(E), Counts { held: 3, asked: 2, unseen: 1 });
         holds.looked_at(E);
         assert!(holds.remove(E, Pbn(1)).is_some() && holds.remove(E, Pbn(2)).is_some() && holds.remove(E, Pbn(2)).is_none());
-        assert_eq!(holds.counts(E), Counts { held: 1, asked: 1, fresh: 0 });
+        assert_eq!(holds.counts(E), Counts { held: 1, asked: 1, unseen: 0 });
         holds.add(E, Pbn(4), Lbn(4), None);
-        assert_eq!(holds.counts(E), Counts { held: 2, asked: 1, fresh: 1 });
+        assert_eq!(holds.counts(E), Counts { held: 2, asked: 1, unseen: 1 });
         assert_eq!(holds.answered(E).count(), 0, "it lies behind one that is being compressed");
         holds.remove(E, Pbn(3));
         assert_eq!(holds.answered(E).count(), 1);

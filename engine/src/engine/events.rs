@@ -79,10 +79,10 @@ impl Engine {
         scheme.content_arrived(io);
         store.io.durability.content = stamp;
         for pbn in (0..blocks).map(|i| first + i) {
-            let fresh = store.space.pending.get_mut(pbn).expect("content in flight is fresh");
+            let pending = store.space.pending.get_mut(pbn).expect("content in flight is fresh");
             // After a failure, too: see `release_unsent_content`.
-            fresh.held = None;
-            if is_good && !fresh.waits {
+            pending.held = None;
+            if is_good && !pending.waits {
                 store.space.forget_pending(pbn);
             }
             answers.journal.content_lies_there(store, pbn, is_good);

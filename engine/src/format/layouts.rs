@@ -1,7 +1,7 @@
 //! The list of all structures on the medium.
 
 use super::layout::Layout;
-use super::{anchor, guard, page, places, superblock, unit};
+use super::{guard, log_tail, page, places, superblock, unit};
 
 /// Every structure that `docs/format.md` shows.
 pub const LAYOUTS: &[Layout] = &[
@@ -9,7 +9,7 @@ pub const LAYOUTS: &[Layout] = &[
     superblock::at_extent::LAYOUT,
     superblock::at_range::LAYOUT,
     superblock::at_class::LAYOUT,
-    anchor::at::LAYOUT,
+    log_tail::at::LAYOUT,
     guard::at::LAYOUT,
     page::at::LAYOUT,
     page::at_place::LAYOUT,

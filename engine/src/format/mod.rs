@@ -5,7 +5,6 @@
 //! 3. Every structure carries a checksum over its content and its place (A4).
 //! 4. Decoders get arbitrary bytes: no input makes one panic.
 
-pub mod anchor;
 pub mod codec;
 pub mod copies;
 pub mod counter;
@@ -18,6 +17,7 @@ mod key;
 pub mod layout;
 pub mod layouts;
 mod limits;
+pub mod log_tail;
 pub mod page;
 pub mod places;
 pub mod record;
@@ -27,7 +27,6 @@ pub mod unit;
 mod varint;
 mod version;
 
-pub use anchor::{Anchor, Barrier, COMPACTED_RUNS_MAX, Compacted};
 pub use copies::{Chosen, CopyState, FRONT_COPIES, OpenError, choose, claimed_bytes, copies, end_copies, pair_of};
 pub use counter::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX};
 pub use create::{FormatStep, format, format_guarded};
@@ -35,6 +34,7 @@ pub use entry::{BadEntry, FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_EN
 pub use geometry::{Extent, ExtentKind, Geometry, GeometryError, Wish};
 pub use guard::{GUARD_AT, GUARD_MS_MAX, GUARD_MS_MIN, Guard, GuardError, GuardState};
 pub use key::Key;
+pub use log_tail::{Barrier, COMPACTED_RUNS_MAX, Compacted, LogTail};
 pub use page::{Opened, PageContent, PageId, Region};
 pub use places::{PLACES_BLOCKS_MAX, PLACES_BYTES, PLACES_MAX, Places};
 pub use record::{EXTENT_PART_BLOCKS_MAX, OldRun, RECORD_BYTES_MAX, Record};

@@ -67,9 +67,9 @@ pub enum Record {
     Closing { first: u64, lost: Vec<Pbn> },
     /// A link, in a compacted unit, to a new block, or to a slot of one. It counts two in refs, and the block's entry is on its
     /// page.
-    Born { lbn: Lbn, to: MapEntry, old: Option<Pbn> },
+    NewLink { lbn: Lbn, to: MapEntry, old: Option<Pbn> },
     /// Links, in a compacted unit, to a run of new whole blocks, as long as the run that it replaces.
-    BornRun { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun> },
+    NewRun { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun> },
     /// A step, in a compacted unit: the records behind are of an epoch that is later by this number.
     Later { epochs: u64 },
 }
@@ -102,7 +102,7 @@ impl Record {
                 let named = count(shorts.len()) == blocks && shorts.iter().all(|&short| short > 0);
                 named && olds.iter().all(|run| run.blocks <= EXTENT_PART_BLOCKS_MAX) && lbns(lbn, blocks) && pbns(pbn, blocks)
             }),
-            Self::BornRun { lbn, pbn, olds } => length(olds).is_some_and(|blocks| lbns(lbn, blocks) && pbns(pbn, blocks)),
+            Self::NewRun { lbn, pbn, olds } => length(olds).is_some_and(|blocks| lbns(lbn, blocks) && pbns(pbn, blocks)),
             Self::Clear { lbn, to, olds } => {
                 matches!(to, MapEntry::Unmapped | MapEntry::Zero) && length(olds).is_some_and(|blocks| lbns(lbn, blocks))
             }
@@ -112,7 +112,7 @@ impl Record {
                 let ascends = lost.windows(2).all(|pair| pair[0] < pair[1]) && lost.last().is_none_or(|last| pbns(last, 1));
                 ascends && lost.is_empty() == (*first == 0) && *first <= COUNTER_MAX
             }
-            Self::Born { lbn, to, old: before } => {
+            Self::NewLink { lbn, to, old: before } => {
                 matches!(to, MapEntry::Block { pbn, slot } if pbns(pbn, 1) && *slot <= SLOT_MAX) && lbns(lbn, 1) && old(before)
             }
             Self::Later { epochs } => (1..=COUNTER_MAX).contains(epochs),
@@ -124,15 +124,15 @@ impl Record {
         let cut = |olds: &mut Vec<OldRun>| olds.drain(..parts).map(|run| run.blocks).sum::<u64>();
         match self {
             Self::New { .. } | Self::Link { .. } | Self::Removed { .. } => None,
-            Self::Carrier { .. } | Self::Born { .. } | Self::Later { .. } => None,
+            Self::Carrier { .. } | Self::NewLink { .. } | Self::Later { .. } => None,
             Self::Extent { lbn, pbn, mut olds, mut shorts } => {
                 let blocks = cut(&mut olds);
                 shorts.drain(..index(blocks));
                 (!olds.is_empty()).then(|| Self::Extent { lbn: lbn + blocks, pbn: pbn + blocks, olds, shorts })
             }
-            Self::BornRun { lbn, pbn, mut olds } => {
+            Self::NewRun { lbn, pbn, mut olds } => {
                 let blocks = cut(&mut olds);
-                (!olds.is_empty()).then(|| Self::BornRun { lbn: lbn + blocks, pbn: pbn + blocks, olds })
+                (!olds.is_empty()).then(|| Self::NewRun { lbn: lbn + blocks, pbn: pbn + blocks, olds })
             }
             Self::Clear { lbn, to, mut olds } => {
                 let blocks = cut(&mut olds);

@@ -23,8 +23,8 @@ pub enum SuperblockError {
     #[error("its label is not UTF-8 after byte {valid_up_to}")]
     Label { valid_up_to: usize },
     #[error("its log is live, but it does not say where the log begins")]
-    NoAnchor,
-    #[error("its anchor of the log names places that no volume has")]
+    NoLogTail,
+    #[error("its log tail names places that no volume has")]
     Places,
     #[error("its region table: {0}")]
     Geometry(#[from] GeometryError),

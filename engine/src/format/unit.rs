@@ -52,7 +52,7 @@ impl UnitKind {
     /// names are copied into compacted units.
     const fn may_say(self, record: &Record) -> bool {
         match record {
-            Record::Born { .. } | Record::BornRun { .. } | Record::Later { .. } => matches!(self, Self::Compacted),
+            Record::NewLink { .. } | Record::NewRun { .. } | Record::Later { .. } => matches!(self, Self::Compacted),
             Record::Extent { .. } | Record::Closing { .. } => !matches!(self, Self::Compacted),
             _ => true,
         }

@@ -67,13 +67,13 @@ impl Recovery {
             return Ok(NextStep::Serve);
         }
         let wanted = store.settings.commit_mode == CommitMode::Log;
-        match store.medium.superblock.anchor.clone() {
-            Some(anchor) if store.medium.superblock.is_log_live() => {
-                self.opening = Some(Opening::of_live_log(store, anchor));
+        match store.medium.superblock.log_tail.clone() {
+            Some(log_tail) if store.medium.superblock.is_log_live() => {
+                self.opening = Some(Opening::of_live_log(store, log_tail));
                 self.read_log(store, scheme, answers)
             }
-            Some(anchor) if wanted => {
-                let (opening, log) = Opening::of_closed_log(store, anchor);
+            Some(log_tail) if wanted => {
+                let (opening, log) = Opening::of_closed_log(store, log_tail);
                 self.opening = Some(opening);
                 Ok(self.log_is_read(store, scheme, answers, Some(log)))
             }
@@ -185,7 +185,7 @@ impl Recovery {
         superblock.incarnation += 1;
         superblock.mount_count += 1;
         match scheme {
-            Scheme::Ordered(_) => superblock.anchor = None,
+            Scheme::Ordered(_) => superblock.log_tail = None,
             Scheme::Log(log) => log.open_superblock(store, is_closed),
         }
         self.update_superblock(store);

@@ -206,7 +206,7 @@ fn replay_link(
 /// has to be loaded first.
 fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
     let Some(authenticator) = answers.journal.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
-    if store.space.pending.get(pbn).is_some_and(|fresh| fresh.waits) {
+    if store.space.pending.get(pbn).is_some_and(|pending| pending.waits) {
         return Ok(true);
     }
     let (page, at) = store.geometry.fingerprint_of(pbn);
@@ -222,7 +222,7 @@ fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answer
         return Ok(false);
     }
     store.space.change_refs(&mut store.io, &mut store.tables, pbn, 1);
-    store.tables.open.births.push(pbn);
+    store.tables.open.new_blocks.push(pbn);
     scheme.takes_foreign_pack(store, answers);
     let epoch = store.tables.open.number.0;
     store.space.pending.insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });

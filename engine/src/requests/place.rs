@@ -91,7 +91,7 @@ fn link_new(
     let pbn = store.allocate(lbn, promised)?;
     store.io.ledger.new_blocks += 1;
     store.add_links(pbn, 2);
-    store.tables.open.births.push(pbn);
+    store.tables.open.new_blocks.push(pbn);
     let epoch = store.tables.open.number;
     let held_back = scheme.hold_back(store, answers, kind, lbn, pbn, slice);
     let goes = held_back.is_none();

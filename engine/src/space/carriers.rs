@@ -43,10 +43,10 @@ impl Carriers {
     }
 
     /// A block becomes a carrier, or ceases to be one.
-    pub fn changed(&mut self, pbn: Pbn, is_born: bool) {
+    pub fn changed(&mut self, pbn: Pbn, is_new: bool) {
         let back = (self.newest + self.pages - pbn.0 / GRANULE_BLOCKS) % self.pages;
         if back < self.seen {
-            self.carriers = if is_born { self.carriers + 1 } else { self.carriers.saturating_sub(1) };
+            self.carriers = if is_new { self.carriers + 1 } else { self.carriers.saturating_sub(1) };
         }
     }
 }

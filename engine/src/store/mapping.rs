@@ -43,12 +43,12 @@ impl Store {
             self.tables.open.cancelled.push(pbn);
             return;
         }
-        let born_now = self.space.pending.get(pbn).is_some_and(|f| f.waits && f.epoch == self.tables.open.number.0);
-        let dies = born_now && self.tables.refs_now(pbn) == 2;
+        let is_new_now = self.space.pending.get(pbn).is_some_and(|f| f.waits && f.epoch == self.tables.open.number.0);
+        let dies = is_new_now && self.tables.refs_now(pbn) == 2;
         self.space.change_refs(&mut self.io, &mut self.tables, pbn, if dies { -2 } else { -1 });
         if dies {
             self.drop_fingerprint(pbn);
         }
-        self.tables.open.birth_lost_a_link |= born_now && !dies;
+        self.tables.open.new_block_lost_a_link |= is_new_now && !dies;
     }
 }

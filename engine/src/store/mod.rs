@@ -109,8 +109,8 @@ impl Store {
         // Pending blocks are charged like records, unless they are scattered. The assertion is here because Rust 1.85 reports what only a
         // `const _` uses as dead.
         const { assert!(ByBlock::<PendingBlock>::BYTES_IN_A_RUN <= RECORD_COST_BYTES) };
-        let births = (count(self.space.pending.len()) * RECORD_COST_BYTES).max(self.space.pending.bytes());
-        count(self.tables.open.records()) * RECORD_COST_BYTES + births
+        let new_blocks = (count(self.space.pending.len()) * RECORD_COST_BYTES).max(self.space.pending.bytes());
+        count(self.tables.open.records()) * RECORD_COST_BYTES + new_blocks
     }
 
     /// Whether too many removed links of earlier commits wait for their refs pages, so that no further ones may be unmapped.

@@ -74,21 +74,21 @@ impl Store {
     }
 
     fn settle_new_pending(&mut self) {
-        let births = std::mem::take(&mut self.settle.new_births);
-        for (i, &(pbn, epoch)) in births.iter().enumerate() {
+        let to_insert = std::mem::take(&mut self.settle.new_to_insert);
+        for (i, &(pbn, epoch)) in to_insert.iter().enumerate() {
             let (id, at) = self.geometry.fingerprint_of(pbn);
             if self.tables.pages.get(id).is_none() {
-                self.settle.births.insert(pbn, epoch);
+                self.settle.to_insert.insert(pbn, epoch);
                 continue;
             }
-            self.enter_pending(id, at, (pbn, epoch), births.get(i + 1).map(|&(next, _)| next));
+            self.enter_pending(id, at, (pbn, epoch), to_insert.get(i + 1).map(|&(next, _)| next));
         }
     }
 
     fn settle_pending(&mut self) {
         let mut from = Pbn(0);
         let mut waiting = 0;
-        while let Some((&pbn, &epoch)) = self.settle.births.range(from..).next() {
+        while let Some((&pbn, &epoch)) = self.settle.to_insert.range(from..).next() {
             let (id, at) = self.geometry.fingerprint_of(pbn);
             from = pbn + 1;
             match self.tables.ensure(&mut self.io, id) {
@@ -102,7 +102,7 @@ impl Store {
                     continue;
                 }
                 Access::Ready(_) => {
-                    let next = self.settle.births.range(from..).next().map(|(&next, _)| next);
+                    let next = self.settle.to_insert.range(from..).next().map(|(&next, _)| next);
                     self.enter_pending(id, at, (pbn, epoch), next);
                 }
                 Access::Unreadable => {
@@ -110,7 +110,7 @@ impl Store {
                     self.end_pending(pbn, epoch);
                 }
             }
-            self.settle.births.remove(&pbn);
+            self.settle.to_insert.remove(&pbn);
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) enum EntryChange<'a> {
 
 impl EntryChange<'_> {
     /// Whether the block of `to` is new.
-    pub fn is_birth(self) -> bool {
+    pub fn is_new(self) -> bool {
         self.has_entry() || self == Self::Counted
     }
 
@@ -66,7 +66,7 @@ pub(crate) struct Effect<'a> {
 impl Effect<'_> {
     /// The number of links that the block of `to` gains: one from the LBN, and one from the fingerprint of a new block.
     pub fn gains(&self) -> i16 {
-        i16::from(self.lbn.is_some()) + i16::from(self.name.is_birth())
+        i16::from(self.lbn.is_some()) + i16::from(self.name.is_new())
     }
 
     /// Asserts that the effect makes sense.

@@ -37,7 +37,7 @@ pub(crate) struct Epoch {
     /// Numbers of the refs pages that have its increments.
     pub refs_pages: BTreeSet<u64>,
     /// Blocks that are new in it, whose fingerprints are inserted after its commit.
-    pub births: Vec<Pbn>,
+    pub new_blocks: Vec<Pbn>,
     /// Whether some of these are packs.
     pub has_packs: bool,
     /// The epoch is sealed as soon as content that is being compressed for it arrives. It admits nothing more.
@@ -53,7 +53,7 @@ pub(crate) struct Epoch {
     /// Why the first request that waits for the epoch does so; `None` if no request waits.
     pub wanted: Option<Wanted>,
     /// A new block of this epoch has lost a link and is still linked: by its count, another LBN means it.
-    pub birth_lost_a_link: bool,
+    pub new_block_lost_a_link: bool,
 }
 
 impl Epoch {
@@ -64,9 +64,9 @@ impl Epoch {
             points: BTreeMap::new(),
             ranges: BTreeMap::new(),
             refs_pages: BTreeSet::new(),
-            births: Vec::new(),
+            new_blocks: Vec::new(),
             has_packs: false,
-            birth_lost_a_link: false,
+            new_block_lost_a_link: false,
             is_due: false,
             named: BTreeMap::new(),
             removed: BTreeSet::new(),
@@ -83,7 +83,7 @@ impl Epoch {
 
     /// The number of its records.
     pub fn records(&self) -> usize {
-        self.points.len() + self.ranges.len() + self.births.len() + self.cancelled.len() + self.removed.len() + self.named.len()
+        self.points.len() + self.ranges.len() + self.new_blocks.len() + self.cancelled.len() + self.removed.len() + self.named.len()
     }
 
     /// Returns the meaning that the epoch gives to an LBN, if it changes it.

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 pub(crate) struct Settle {
     pub new_unlinked: Vec<Pbn>,
     pub unlinked: BTreeMap<Pbn, u32>,
-    pub new_births: Vec<(Pbn, u64)>,
+    pub new_to_insert: Vec<(Pbn, u64)>,
     /// New blocks, each with its epoch: a block may have been freed in that epoch and taken again in a later one that is not durable yet.
-    pub births: BTreeMap<Pbn, u64>,
+    pub to_insert: BTreeMap<Pbn, u64>,
     /// Fingerprints of blocks that lacked one.
     pub named: BTreeMap<Pbn, Fingerprint>,
 }
@@ -32,8 +32,8 @@ impl Settle {
         self.unlinked.entry(pbn).or_insert(0);
     }
 
-    pub fn born(&mut self, blocks: Vec<Pbn>, epoch: u64) {
-        self.new_births.extend(blocks.into_iter().map(|pbn| (pbn, epoch)));
+    pub fn insert_later(&mut self, blocks: Vec<Pbn>, epoch: u64) {
+        self.new_to_insert.extend(blocks.into_iter().map(|pbn| (pbn, epoch)));
     }
 
     pub fn name(&mut self, named: BTreeMap<Pbn, Fingerprint>) {
@@ -54,6 +54,6 @@ impl Settle {
     }
 
     pub fn records(&self) -> usize {
-        self.new_unlinked.len() + self.unlinked.len() + self.new_births.len() + self.births.len() + self.named.len()
+        self.new_unlinked.len() + self.unlinked.len() + self.new_to_insert.len() + self.to_insert.len() + self.named.len()
     }
 }

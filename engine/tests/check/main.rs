@@ -8,7 +8,7 @@ use onefold_engine::check::{Cause, CheckSettings, Counts, Finding, Severity};
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::page::seal;
 use onefold_engine::format::{
-    Anchor, Compacted, CopyState, FingerprintEntry, Kind, MapEntry, OpenError, PageId, Region, SuperblockError, copies,
+    Compacted, CopyState, FingerprintEntry, Kind, LogTail, MapEntry, OpenError, PageId, Region, SuperblockError, copies,
 };
 use onefold_engine::units::{Bytes, Epoch, Lbn, Pbn};
 use volume::{MIB, Volume};
@@ -157,14 +157,14 @@ fn a_count_below_the_links_is_the_worst() {
 #[test]
 fn a_count_above_the_links_is_garbage_if_a_crash_explains_it() {
     let (places, compacted) = (Vec::new(), Compacted::default());
-    let anchor = Anchor { compacted, ..Anchor::of_new_log(0, places) };
+    let log_tail = LogTail { compacted, ..LogTail::of_new_log(0, places) };
     let harmed = |clean: bool, garbage_possible: bool, live: bool| {
         with(|v| {
             v.set_refs(20, 9);
             v.set_refs(3000, 2);
             v.change_superblock(|s| {
                 (s.clean, s.garbage_possible) = (clean, garbage_possible);
-                s.anchor = live.then(|| anchor.clone());
+                s.log_tail = live.then(|| log_tail.clone());
                 s.set_log_live(live);
             });
         })

@@ -2,7 +2,7 @@
 
 use super::volume::{MIB, Volume};
 use onefold_engine::check::{Cause, CheckSettings, Finding};
-use onefold_engine::format::{Anchor, Kind, Places};
+use onefold_engine::format::{Kind, LogTail, Places};
 use onefold_engine::units::Pbn;
 
 /// Pages of a table lie side by side: one read takes as many as the memory allows.
@@ -24,7 +24,7 @@ fn counts_that_are_too_high_are_damage_where_the_log_cannot_be_read() {
     volume.add_refs(5, 3);
     volume.change_superblock(|s| {
         (s.clean, s.garbage_possible) = (false, true);
-        s.anchor = Some(Anchor::of_new_log(0, vec![Places { first: place, blocks: 1 }]));
+        s.log_tail = Some(LogTail::of_new_log(0, vec![Places { first: place, blocks: 1 }]));
         s.set_log_live(true);
     });
     let garbage = |cause| Finding::Garbage { blocks: 1, excess: 3, cause };

@@ -1,18 +1,18 @@
 //! The medium, seen from outside: what is written comes back, what is damaged is found, and the bytes are those of `docs/format.md`.
 
-mod anchor;
 mod codec;
 mod copies;
 mod create;
 mod document;
 mod golden;
+mod log_tail;
 mod properties;
 mod superblock;
 mod unit;
 mod unit_properties;
 
 use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::{Anchor, ClassTotals, CommitMode, Compacted, Geometry, Places, ProtectedRange, Superblock, Wish};
+use onefold_engine::format::{ClassTotals, CommitMode, Compacted, Geometry, LogTail, Places, ProtectedRange, Superblock, Wish};
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn};
 
@@ -71,7 +71,7 @@ fn eventful() -> Superblock {
     s.protected = vec![ProtectedRange { first: Lbn(0), blocks: 1 }, ProtectedRange { first: Lbn(8192), blocks: 2 }];
     s.set_log_live(true);
     let places = vec![Places { first: Pbn(28), blocks: 64 }, Places { first: Pbn(2900), blocks: 1 }];
-    s.anchor = Some(Anchor {
+    s.log_tail = Some(LogTail {
         sequence: 30,
         incarnation: 16,
         epoch: Epoch(18),

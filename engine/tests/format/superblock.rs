@@ -2,7 +2,7 @@
 
 use super::{Page, encoded, eventful, fresh, guarded};
 use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::anchor::at as at_anchor;
+use onefold_engine::format::log_tail::at as at_log_tail;
 use onefold_engine::format::superblock::{INCOMPATIBLE_GUARD, at, at_extent};
 use onefold_engine::format::{
     COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, GUARD_AT, Geometry, GeometryError, Superblock, SuperblockError, Wish,
@@ -188,9 +188,9 @@ fn reserved_bytes_are_zero() {
         at::RESERVED_SETTINGS.offset,
         at::RESERVED.offset,
         at::RESERVED.offset + at::RESERVED.width - 1,
-        at::LOG_ANCHOR.offset + at_anchor::PLACES.offset + 2 * 6,
-        at::LOG_ANCHOR.offset + at_anchor::RESERVED.offset,
-        at::LOG_ANCHOR.offset + at::LOG_ANCHOR.width - 1,
+        at::LOG_TAIL.offset + at_log_tail::PLACES.offset + 2 * 6,
+        at::LOG_TAIL.offset + at_log_tail::RESERVED.offset,
+        at::LOG_TAIL.offset + at::LOG_TAIL.width - 1,
         at::LABEL.offset + 63,
         at::LEDGER.offset + at::LEDGER.width - 1,
         at::EXTENTS.offset + used_extents,

@@ -98,7 +98,7 @@ fn parts(record: &Record) -> Vec<Record> {
             let shorts = shorts[index(n)..index(n + run.blocks)].to_vec();
             Record::Extent { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run], shorts }
         }),
-        Record::BornRun { lbn, pbn, olds } => each(olds, &|n, run| Record::BornRun { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run] }),
+        Record::NewRun { lbn, pbn, olds } => each(olds, &|n, run| Record::NewRun { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run] }),
         Record::Clear { lbn, to, olds } => each(olds, &|n, run| Record::Clear { lbn: *lbn + n, to: *to, olds: vec![run] }),
         Record::Closing { first, lost } if !lost.is_empty() => {
             lost.iter().map(|&pbn| Record::Closing { first: *first, lost: vec![pbn] }).collect()
@@ -134,8 +134,8 @@ proptest! {
         };
         let fitting = |record| match record {
             Record::Closing { first, .. } if is_compacted => Record::Later { epochs: first.max(1) },
-            Record::Extent { lbn, pbn, olds, .. } if is_compacted => Record::BornRun { lbn, pbn, olds },
-            Record::Link { lbn, to: to @ MapEntry::Block { .. }, old } if is_compacted && lbn.get() % 2 == 0 => Record::Born { lbn, to, old },
+            Record::Extent { lbn, pbn, olds, .. } if is_compacted => Record::NewRun { lbn, pbn, olds },
+            Record::Link { lbn, to: to @ MapEntry::Block { .. }, old } if is_compacted && lbn.get() % 2 == 0 => Record::NewLink { lbn, to, old },
             other => other,
         };
         let records: Vec<Record> = records.into_iter().map(fitting).collect();

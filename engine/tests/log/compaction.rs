@@ -42,8 +42,8 @@ fn a_long_log_scan_becomes_short_and_gives_the_same_after_a_crash() {
         let metadata = machine.done.iter().any(|what| ["Map", "Refs"].contains(&what.as_str()));
         assert!(!metadata, "no page of map or refs is written for that: {:?}", machine.done);
         let volume = machine.crash();
-        let anchor = volume.newest_anchor();
-        assert!(!anchor.compacted.places.is_empty() && anchor.sequence > writes / 2, "{anchor:?}");
+        let log_tail = volume.newest_log_tail();
+        assert!(!log_tail.compacted.places.is_empty() && log_tail.sequence > writes / 2, "{log_tail:?}");
         let mut machine = volume.open();
         assert_eq!(all(&mut machine), (0..LBNS).map(|lbn| expected(lbn, writes)).collect::<Vec<_>>());
         assert_eq!(machine.damage(), <[&str; 0]>::default());
@@ -111,7 +111,7 @@ fn a_compacted_unit_that_is_gone_makes_the_log_a_damaged_one() {
     let mut machine = compacting_beyond(16).open();
     write(&mut machine, 60);
     let mut volume = machine.crash();
-    let pbn = volume.newest_anchor().compacted.places[0].first;
+    let pbn = volume.newest_log_tail().compacted.places[0].first;
     volume.data(pbn)[100] ^= 1;
     let mut machine = volume.open();
     assert_eq!((machine.read(3), machine.damage()), (None, vec!["a compacted unit of the log is not there"]));
@@ -126,7 +126,7 @@ fn without_free_blocks_checkpoints_keep_the_log_scan_short() {
     let mut machine = volume.open();
     write(&mut machine, 300);
     let volume = machine.crash();
-    assert_eq!(volume.newest_anchor().compacted.places, []);
+    assert_eq!(volume.newest_log_tail().compacted.places, []);
     let mut machine = volume.open();
     assert_eq!(all(&mut machine), (0..LBNS).map(|lbn| expected(lbn, 300)).collect::<Vec<_>>());
     assert_eq!(machine.damage(), <[&str; 0]>::default());

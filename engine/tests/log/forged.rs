@@ -31,9 +31,9 @@ fn a_copy_of_a_unit_is_none() {
     assert_eq!(volume.clone().open().read(3), Some(21), "in its place it is one");
     // The log tail gives other places now, and copies of the units lie there.
     let unit = *volume.data(place(2));
-    let mut anchor = volume.newest_anchor();
-    anchor.places[0].first = place(5);
-    volume.superblock.anchor = Some(anchor);
+    let mut log_tail = volume.newest_log_tail();
+    log_tail.places[0].first = place(5);
+    volume.superblock.log_tail = Some(log_tail);
     volume.write_superblock();
     let first = *volume.data(place(1));
     (*volume.data(place(5)), *volume.data(place(6))) = (first, unit);

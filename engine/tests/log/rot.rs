@@ -134,12 +134,12 @@ fn pages_hold_what_more_than_the_last_unit_confirms() {
     for i in 0..200 {
         machine.write(40 * i, 1000 + i);
         // The closing unit is the first of all; each write is a unit and an epoch.
-        let (last, anchor) = (i + 2, machine.volume.newest_anchor());
-        let upto = anchor.flushed_upto.max(last - 1);
+        let (last, log_tail) = (i + 2, machine.volume.newest_log_tail());
+        let upto = log_tail.flushed_upto.max(last - 1);
         let tag = newest_tag(&mut machine.volume);
         assert!(tag <= upto, "a page holds epoch {tag}, but no more than epoch {upto} is confirmed");
         pages = machine.done.iter().filter(|what| *what == "Fingerprints").count();
-        confirmed += u64::from(anchor.flushed_upto >= anchor.sequence);
+        confirmed += u64::from(log_tail.flushed_upto >= log_tail.sequence);
     }
     assert!(pages > 20 && confirmed > 0, "{pages} pages, {confirmed} times a superblock confirmed");
 }

@@ -30,7 +30,7 @@ fn assert_right(machine: &mut super::machine::Machine) {
 fn records_beyond_their_share_are_put_on_pages_though_nobody_writes() {
     let mut volume = volume();
     (volume.memory_bytes, volume.read_ms) = (2 * MIB, 10);
-    let anchor = volume.newest_anchor().sequence;
+    let log_tail = volume.newest_log_tail().sequence;
     let mut machine = volume.open();
     let (_, used, peak, share) = machine.engine.stats().memory.into_iter().find(|part| part.0 == "log records").expect("it is there");
     assert!(peak > share && peak < share + share / 4, "{peak} of {share}: as much as was being read");
@@ -38,7 +38,7 @@ fn records_beyond_their_share_are_put_on_pages_though_nobody_writes() {
     let opened = machine.done.iter().position(|what| what == "Superblock");
     let page = machine.done.iter().position(|what| what == "Map");
     assert!(page.is_some() && page < opened, "a page is written before the volume says that it is open: {:?}", machine.done);
-    assert_eq!((anchor, machine.volume.newest_anchor().sequence > 300), (1, true));
+    assert_eq!((log_tail, machine.volume.newest_log_tail().sequence > 300), (1, true));
     let mut seen = machine.notices.iter().filter_map(|notice| if let Notice::Opening(progress) = notice { Some(progress) } else { None });
     let Progress { records, records_on_pages, .. } = *seen.next_back().expect("it took seconds");
     assert!(records > 20_000 && records_on_pages > 15_000, "{records_on_pages} of {records}");

@@ -6,7 +6,7 @@ use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::page::{open, seal};
 use onefold_engine::format::{
-    Anchor, Authenticator, CommitMode, Compacted, FingerprintEntry, FormatStep, Geometry, OldRun, PageContent, PageId, Places, Record,
+    Authenticator, CommitMode, Compacted, FingerprintEntry, FormatStep, Geometry, LogTail, OldRun, PageContent, PageId, Places, Record,
     Region, Superblock, UnitHeader, UnitKind, UnitWriter, Wish, choose, copies, format,
 };
 use onefold_engine::memory::Accountant;
@@ -91,7 +91,7 @@ impl Volume {
         let s = &mut volume.superblock;
         s.clean = false;
         s.incarnation = 1;
-        s.anchor = Some(Anchor::of_new_log(1, places));
+        s.log_tail = Some(LogTail::of_new_log(1, places));
         s.set_log_live(true);
         volume.write_superblock();
         volume
@@ -106,8 +106,8 @@ impl Volume {
     }
 
     /// The log tail of the newest superblock on the medium.
-    pub fn newest_anchor(&self) -> Anchor {
-        self.newest().anchor.expect("it has a log")
+    pub fn newest_log_tail(&self) -> LogTail {
+        self.newest().log_tail.expect("it has a log")
     }
 
     /// The newest superblock on the medium.
@@ -186,7 +186,8 @@ impl Volume {
         let compacted = Compacted { since: 0, places: (1..=units).step_by(64).map(run).collect() };
         let places = vec![Places { first: place(upto + 1), blocks: 3 }];
         (self.superblock.last_log_sequence, self.superblock.last_epoch) = (upto, epoch);
-        self.superblock.anchor = Some(Anchor { sequence: upto + 1, epoch, flushed_upto: upto, compacted, ..Anchor::of_new_log(1, places) });
+        self.superblock.log_tail =
+            Some(LogTail { sequence: upto + 1, epoch, flushed_upto: upto, compacted, ..LogTail::of_new_log(1, places) });
         self.write_superblock();
     }
 

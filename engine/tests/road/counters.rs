@@ -106,8 +106,8 @@ fn epochs_come_to_their_end_while_the_volume_serves() {
 #[test]
 fn sequences_of_the_log_come_to_their_end_while_the_volume_serves() {
     let set = |s: &mut Superblock| {
-        let anchor = s.anchor.as_mut().expect("mode log left one");
-        (s.last_log_sequence, anchor.sequence, anchor.flushed_upto) = (STOP - 4, STOP - 3, STOP - 4);
+        let log_tail = s.log_tail.as_mut().expect("mode log left one");
+        (s.last_log_sequence, log_tail.sequence, log_tail.flushed_upto) = (STOP - 4, STOP - 3, STOP - 4);
     };
     let mut m = Machine::open(volume(CommitMode::Log, set), settings(CommitMode::Log));
     let blocks = written_until_refused(&mut m);

@@ -7,7 +7,7 @@ use crate::content::{Content, Shared};
 use crate::disk::{SimDisk, to_index};
 use crate::violation::{Violation, violation};
 use onefold_engine::format::copies::copies;
-use onefold_engine::format::{Anchor, PageId, Region, Superblock, Unit, UnitKind, pair_of};
+use onefold_engine::format::{LogTail, PageId, Region, Superblock, Unit, UnitKind, pair_of};
 use onefold_engine::units::BLOCK_BYTES;
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
@@ -34,12 +34,12 @@ impl LogChecker {
         let (epoch, sequence) = self.durable;
         // What precedes the log tail is on pages or in compacted units: fingerprints up to one epoch, map and refs up to another.
         let (mut names, mut links) = (epoch, epoch);
-        if let Some(anchor) = superblock.anchor.as_ref().filter(|_| superblock.is_log_live()) {
-            self.check_log_tail(anchor, &superblock, sequence)?;
-            self.check_compacted(anchor, view.disk)?;
-            (names, links) = (anchor.epoch.get(), anchor.epoch.get());
-            if !anchor.compacted.places.is_empty() {
-                let since = anchor.compacted.since;
+        if let Some(log_tail) = superblock.log_tail.as_ref().filter(|_| superblock.is_log_live()) {
+            self.check_log_tail(log_tail, &superblock, sequence)?;
+            self.check_compacted(log_tail, view.disk)?;
+            (names, links) = (log_tail.epoch.get(), log_tail.epoch.get());
+            if !log_tail.compacted.places.is_empty() {
+                let since = log_tail.compacted.since;
                 links = *self
                     .ends
                     .get(&since)
@@ -61,50 +61,54 @@ impl LogChecker {
         }
     }
 
-    fn check_log_tail(&self, anchor: &Anchor, superblock: &Superblock, flushed: u64) -> Result<(), Violation> {
-        let before = anchor.sequence - 1;
-        if before > flushed || anchor.flushed_upto > flushed {
+    fn check_log_tail(&self, log_tail: &LogTail, superblock: &Superblock, flushed: u64) -> Result<(), Violation> {
+        let before = log_tail.sequence - 1;
+        if before > flushed || log_tail.flushed_upto > flushed {
             return Err(violation!(
                 "L8: the log tail lies after unit {before} and says that {} is flushed, but {flushed} is",
-                anchor.flushed_upto
+                log_tail.flushed_upto
             ));
         }
-        if self.ends.get(&before) != Some(&anchor.epoch.get()) {
-            return Err(violation!("L8: the log tail lies after unit {before} and epoch {}; ends are {:?}", anchor.epoch.get(), self.ends));
+        if self.ends.get(&before) != Some(&log_tail.epoch.get()) {
+            return Err(violation!(
+                "L8: the log tail lies after unit {before} and epoch {}; ends are {:?}",
+                log_tail.epoch.get(),
+                self.ends
+            ));
         }
-        let back = self.superblocks.iter().filter_map(|s| s.anchor.as_ref()).find(|tail| tail.sequence > anchor.sequence);
+        let back = self.superblocks.iter().filter_map(|s| s.log_tail.as_ref()).find(|tail| tail.sequence > log_tail.sequence);
         if let Some(tail) = back {
-            return Err(violation!("L8: the log tail moves back from unit {} to {}", tail.sequence, anchor.sequence));
+            return Err(violation!("L8: the log tail moves back from unit {} to {}", tail.sequence, log_tail.sequence));
         }
-        let behind: Vec<_> = self.units.iter().filter(|unit| unit.sequence >= anchor.sequence).collect();
+        let behind: Vec<_> = self.units.iter().filter(|unit| unit.sequence >= log_tail.sequence).collect();
         let least = behind.first().map_or(superblock.incarnation, |unit| unit.incarnation);
-        if anchor.incarnation > least {
-            return Err(violation!("L3: the log tail has incarnation {}, what follows it {least}", anchor.incarnation));
+        if log_tail.incarnation > least {
+            return Err(violation!("L3: the log tail has incarnation {}, what follows it {least}", log_tail.incarnation));
         }
         let known = behind.iter().map(|unit| unit.pbn).chain(self.places.iter().copied());
-        if let Some((named, known)) = each(&anchor.places).zip(known).find(|(named, known)| named != known) {
+        if let Some((named, known)) = each(&log_tail.places).zip(known).find(|(named, known)| named != known) {
             return Err(violation!("L8: the log tail names PBN {named} where PBN {known} is a unit or a place"));
         }
-        if anchor.places.is_empty() {
+        if log_tail.places.is_empty() {
             return Err(violation!("L9: the log tail names no place"));
         }
-        if anchor.flushed_upto.max(self.reported_by_units) < self.reported {
+        if log_tail.flushed_upto.max(self.reported_by_units) < self.reported {
             return Err(violation!(
                 "L7: the log tail says that {} is flushed, units that {} is, and pages rely on {}",
-                anchor.flushed_upto,
+                log_tail.flushed_upto,
                 self.reported_by_units,
                 self.reported
             ));
         }
-        let (behind, named) = (behind.len(), each(&anchor.places).collect::<Vec<_>>());
+        let (behind, named) = (behind.len(), each(&log_tail.places).collect::<Vec<_>>());
         let unknown = named.iter().skip(behind + self.places.len());
         unknown.copied().try_for_each(|pbn| self.must_be_free(pbn, "a place"))
     }
 
     /// Checks that the compacted units are durable, and have the same effects as the units that they stand for.
-    fn check_compacted(&self, anchor: &Anchor, disk: &SimDisk) -> Result<(), Violation> {
+    fn check_compacted(&self, log_tail: &LogTail, disk: &SimDisk) -> Result<(), Violation> {
         let mut segment: Vec<Rc<Unit>> = Vec::new();
-        for pbn in each(&anchor.compacted.places) {
+        for pbn in each(&log_tail.compacted.places) {
             let cell = disk.cell(self.volume.block_of(pbn));
             let Some(content) = cell.settled() else {
                 return Err(violation!("L8: the log tail names a compacted unit at PBN {pbn}, which is not durable"));
@@ -215,14 +219,14 @@ impl LogChecker {
         let Some(newest) = newest else { return Err(violation!("L8: no copy of the superblock is durable")) };
         self.incarnation = newest.incarnation;
         self.compacted =
-            self.superblocks.iter().filter_map(|s| s.anchor.as_ref()).flat_map(|a| each(&a.compacted.places)).collect::<FxHashSet<_>>();
-        if let Some(anchor) = &newest.anchor {
-            for (sequence, pbn) in (anchor.sequence..).zip(each(&anchor.places)) {
+            self.superblocks.iter().filter_map(|s| s.log_tail.as_ref()).flat_map(|a| each(&a.compacted.places)).collect::<FxHashSet<_>>();
+        if let Some(log_tail) = &newest.log_tail {
+            for (sequence, pbn) in (log_tail.sequence..).zip(each(&log_tail.places)) {
                 if newest.generation > self.generation && sequence == self.next + self.places.len() as u64 {
                     self.add_place(pbn);
                 }
             }
-            self.free_held(anchor.flushed_upto);
+            self.free_held(log_tail.flushed_upto);
         }
         self.forget_passed(disk);
         Ok(())
@@ -230,13 +234,13 @@ impl LogChecker {
 
     /// Forgets units that precede every log tail.
     fn forget_passed(&mut self, disk: &SimDisk) {
-        let anchors = self.superblocks.iter().filter_map(|s| s.anchor.as_ref());
-        let first = anchors.clone().map(|anchor| anchor.sequence).min().unwrap_or(self.next);
+        let log_tails = self.superblocks.iter().filter_map(|s| s.log_tail.as_ref());
+        let first = log_tails.clone().map(|log_tail| log_tail.sequence).min().unwrap_or(self.next);
         while self.units.front().is_some_and(|unit| unit.sequence < first) {
             let unit = self.units.pop_front().expect("it was seen");
             self.unit_blocks.remove(&unit.pbn);
         }
-        let since = anchors.filter(|anchor| !anchor.compacted.places.is_empty()).map(|anchor| anchor.compacted.since).min();
+        let since = log_tails.filter(|log_tail| !log_tail.compacted.places.is_empty()).map(|log_tail| log_tail.compacted.since).min();
         let oldest = since.unwrap_or(first).min(first - 1);
         self.history = self.history.split_off(&first);
         self.ends = self.ends.split_off(&oldest);

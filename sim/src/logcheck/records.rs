@@ -40,7 +40,7 @@ pub(super) fn changes_of(record: &Record) -> Vec<Change> {
             };
             (0..).zip(each(olds).zip(shorts)).flat_map(one).collect()
         }
-        Record::BornRun { lbn, pbn, olds } => {
+        Record::NewRun { lbn, pbn, olds } => {
             let one = |(i, old): (u64, Option<Pbn>)| {
                 let pbn = *pbn + i;
                 [link(lbn.get() + i, MapEntry::Block { pbn, slot: 0 }, &old), entry(pbn, None)]
@@ -52,7 +52,7 @@ pub(super) fn changes_of(record: &Record) -> Vec<Change> {
         Record::Carrier { pbn, authenticator } => {
             vec![entry(*pbn, Some(FingerprintEntry { kind: Kind::Carrier, value: *authenticator }))]
         }
-        Record::Born { lbn, to, old } => {
+        Record::NewLink { lbn, to, old } => {
             let new_entry = to.pbn().map(|pbn| entry(pbn, None));
             std::iter::once(link(lbn.get(), *to, old)).chain(new_entry).collect()
         }

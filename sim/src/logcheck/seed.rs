@@ -7,7 +7,7 @@ use crate::content::Shared;
 use crate::disk::SimDisk;
 use crate::violation::{Violation, violation};
 use crate::volume::Volume;
-use onefold_engine::format::{Anchor, MapEntry, Places, Record, Superblock, Unit, UnitKind};
+use onefold_engine::format::{LogTail, MapEntry, Places, Record, Superblock, Unit, UnitKind};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,11 +29,11 @@ fn at<'a>(volume: &Volume, disk: &'a SimDisk, pbn: u64) -> &'a Shared {
     disk.cell(volume.block_of(pbn)).durable()
 }
 
-fn scan_log(volume: &Volume, disk: &SimDisk, anchor: &Anchor) -> LogScan {
-    let mut named: BTreeMap<u64, u64> = (anchor.sequence..).zip(each(&anchor.places)).collect();
-    let (mut units, mut next, mut incarnation) = (Vec::new(), anchor.sequence, anchor.incarnation);
+fn scan_log(volume: &Volume, disk: &SimDisk, log_tail: &LogTail) -> LogScan {
+    let mut named: BTreeMap<u64, u64> = (log_tail.sequence..).zip(each(&log_tail.places)).collect();
+    let (mut units, mut next, mut incarnation) = (Vec::new(), log_tail.sequence, log_tail.incarnation);
     while let Some(&pbn) = named.get(&next) {
-        let barrier = anchor.barrier.filter(|barrier| next > barrier.sequence).map_or(0, |barrier| barrier.incarnation);
+        let barrier = log_tail.barrier.filter(|barrier| next > barrier.sequence).map_or(0, |barrier| barrier.incarnation);
         let least = incarnation.max(barrier);
         let fits = |unit: &Rc<Unit>| {
             let header = &unit.header;
@@ -108,13 +108,13 @@ impl LogChecker {
         let disk = view.disk;
         let superblock = volume.newest_superblock(|block| disk.cell(block).durable());
         let Some(superblock) = superblock.filter(|s| s.is_log_live()) else { return Ok(None) };
-        let Some(anchor) = &superblock.anchor else { return Ok(None) };
+        let Some(log_tail) = &superblock.log_tail else { return Ok(None) };
         let model = Model::read(volume.clone(), disk)?;
         let mut checker = Self::empty(volume.clone(), model, superblock.garbage_possible);
-        checker.durable = (anchor.epoch.get(), anchor.sequence - 1);
+        checker.durable = (log_tail.epoch.get(), log_tail.sequence - 1);
         checker.generation = superblock.generation;
-        checker.read_compacted(anchor, disk)?;
-        checker.read_log(&superblock, anchor, disk)?;
+        checker.read_compacted(log_tail, disk)?;
+        checker.read_log(&superblock, log_tail, disk)?;
         checker.model.count_links(superblock.garbage_possible)?;
         checker.find_pages_without_bits(disk);
         checker.read_superblocks(disk)?;
@@ -123,9 +123,9 @@ impl LogChecker {
         Ok(Some(checker))
     }
 
-    fn read_compacted(&mut self, anchor: &Anchor, disk: &SimDisk) -> Result<(), Violation> {
-        self.ends.insert(anchor.sequence - 1, anchor.epoch.get());
-        for (i, pbn) in each(&anchor.compacted.places).enumerate() {
+    fn read_compacted(&mut self, log_tail: &LogTail, disk: &SimDisk) -> Result<(), Violation> {
+        self.ends.insert(log_tail.sequence - 1, log_tail.epoch.get());
+        for (i, pbn) in each(&log_tail.compacted.places).enumerate() {
             let content = at(&self.volume, disk, pbn);
             let unit = self.volume.unit(pbn, content).filter(|unit| unit.header.kind == UnitKind::Compacted);
             let Some(unit) = unit else {
@@ -133,7 +133,7 @@ impl LogChecker {
             };
             if i == 0 {
                 // All that it copies is newer.
-                self.ends.insert(anchor.compacted.since, unit.header.epoch.get() - 1);
+                self.ends.insert(log_tail.compacted.since, unit.header.epoch.get() - 1);
             }
             for (epoch, change) in compacted_changes(&unit) {
                 self.must_have(&change)?;
@@ -144,8 +144,8 @@ impl LogChecker {
         Ok(())
     }
 
-    fn read_log(&mut self, superblock: &Superblock, anchor: &Anchor, disk: &SimDisk) -> Result<(), Violation> {
-        let LogScan { units, places } = scan_log(&self.volume, disk, anchor);
+    fn read_log(&mut self, superblock: &Superblock, log_tail: &LogTail, disk: &SimDisk) -> Result<(), Violation> {
+        let LogScan { units, places } = scan_log(&self.volume, disk, log_tail);
         for (sequence, epoch, changes) in replay(&units) {
             for change in &changes {
                 self.must_have(change)?;
@@ -186,11 +186,11 @@ impl LogChecker {
     fn check_older_pair(&mut self, disk: &SimDisk) -> Result<(), Violation> {
         let first = self.units.front().map_or(self.next, |unit| unit.sequence);
         let older: Vec<Rc<Superblock>> = self.superblocks.iter().filter(|s| s.is_log_live()).cloned().collect();
-        for anchor in older.iter().filter_map(|s| s.anchor.as_ref()).filter(|anchor| anchor.sequence < first) {
-            let units = scan_log(&self.volume, disk, anchor).units;
-            let reaches = anchor.sequence + units.len() as u64;
+        for log_tail in older.iter().filter_map(|s| s.log_tail.as_ref()).filter(|log_tail| log_tail.sequence < first) {
+            let units = scan_log(&self.volume, disk, log_tail).units;
+            let reaches = log_tail.sequence + units.len() as u64;
             if reaches != self.next {
-                return Err(violation!("L8: the older pair's scan from unit {} reaches {reaches}, not {}", anchor.sequence, self.next));
+                return Err(violation!("L8: the older pair's scan from unit {} reaches {reaches}, not {}", log_tail.sequence, self.next));
             }
             let first = self.units.front().map_or(self.next, |unit| unit.sequence);
             let before: Vec<_> = units.into_iter().filter(|(_, unit)| unit.header.sequence < first).collect();

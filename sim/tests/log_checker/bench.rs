@@ -3,7 +3,7 @@
 use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::format::page::{self, PageContent};
 use onefold_engine::format::{
-    Anchor, Compacted, FingerprintEntry, Kind, MapEntry, OldRun, PageId, Places, Record, Region, Superblock, UnitHeader, UnitKind,
+    Compacted, FingerprintEntry, Kind, LogTail, MapEntry, OldRun, PageId, Places, Record, Region, Superblock, UnitHeader, UnitKind,
     UnitWriter,
 };
 use onefold_engine::interface::IoId;
@@ -70,7 +70,7 @@ impl Bench {
         let mut superblock = prepared.superblock.clone();
         (superblock.clean, superblock.incarnation) = (false, 2);
         superblock.set_log_live(true);
-        superblock.anchor = Some(Anchor { epoch: Epoch(4), ..Anchor::of_new_log(2, runs(&PLACES[..3])) });
+        superblock.log_tail = Some(LogTail { epoch: Epoch(4), ..LogTail::of_new_log(2, runs(&PLACES[..3])) });
         change(&mut superblock);
         for copies in [[0, 2], [1, 3]] {
             superblock.generation += 1;
@@ -280,18 +280,18 @@ impl Bench {
     /// Writes a superblock that confirms all units so far as flushed.
     pub fn confirm(&mut self) -> Checked {
         let flushed = self.header.sequence - 1;
-        self.say(|superblock| superblock.anchor.as_mut().expect("it has a log").flushed_upto = flushed)
+        self.say(|superblock| superblock.log_tail.as_mut().expect("it has a log").flushed_upto = flushed)
     }
 
     /// Moves the log tail behind this unit and epoch, with places from there on.
     pub fn move_log_tail(&mut self, sequence: u64, epoch: u64, compacted: Compacted) -> Checked {
         let at = usize::try_from(sequence).expect("few units");
-        self.say(|superblock| superblock.anchor = Some(log_tail_behind(sequence, epoch, &PLACES[at..at + 1], compacted)))
+        self.say(|superblock| superblock.log_tail = Some(log_tail_behind(sequence, epoch, &PLACES[at..at + 1], compacted)))
     }
 }
 
-pub fn log_tail_behind(sequence: u64, epoch: u64, places: &[u64], compacted: Compacted) -> Anchor {
-    Anchor {
+pub fn log_tail_behind(sequence: u64, epoch: u64, places: &[u64], compacted: Compacted) -> LogTail {
+    LogTail {
         sequence: sequence + 1,
         incarnation: 2,
         epoch: Epoch(epoch),
@@ -309,9 +309,9 @@ fn place_of(copy: usize, disk: &SimDisk) -> u64 {
 /// Seals a superblock as the engine would: no number of its log tail is ahead of the superblock's own.
 fn sealed(superblock: &Superblock, copy: usize) -> Shared {
     let (mut bytes, mut superblock) = ([0; 4096], superblock.clone());
-    if let Some(anchor) = &superblock.anchor {
-        superblock.last_epoch = superblock.last_epoch.max(anchor.epoch);
-        superblock.last_log_sequence = superblock.last_log_sequence.max(anchor.sequence - 1);
+    if let Some(log_tail) = &superblock.log_tail {
+        superblock.last_epoch = superblock.last_epoch.max(log_tail.epoch);
+        superblock.last_log_sequence = superblock.last_log_sequence.max(log_tail.sequence - 1);
     }
     superblock.encode(copy, &mut bytes);
     Content::of(&bytes)

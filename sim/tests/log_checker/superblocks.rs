@@ -6,7 +6,7 @@ use onefold_engine::units::{Epoch, Lbn, Pbn};
 
 /// Returns the records that copy the epochs of [`Bench::with_two_links`].
 fn copied(since_epoch: u64) -> Vec<Record> {
-    let born = Record::Born { lbn: Lbn(5), to: block(3), old: None };
+    let born = Record::NewLink { lbn: Lbn(5), to: block(3), old: None };
     assert_eq!(since_epoch, 5);
     vec![born, Record::Later { epochs: 1 }, link(6, block(3), None)]
 }
@@ -108,7 +108,7 @@ fn l8_an_anchor_with_other_places() {
     bench.pages().unwrap();
     let other = |places: &'static [u64]| {
         move |s: &mut onefold_engine::format::Superblock| {
-            s.anchor = Some(log_tail_behind(2, 6, places, Compacted::default()));
+            s.log_tail = Some(log_tail_behind(2, 6, places, Compacted::default()));
         }
     };
     says(bench.say(other(&[30])), "L8: the log tail names PBN 30 where PBN 22");
@@ -125,9 +125,9 @@ fn l3_an_anchor_with_a_later_incarnation() {
     let mut bench = Bench::with_two_links();
     bench.pages().unwrap();
     let later = |s: &mut onefold_engine::format::Superblock| {
-        let mut anchor = log_tail_behind(1, 5, &PLACES[1..2], Compacted::default());
-        anchor.incarnation = 3;
-        (s.incarnation, s.anchor) = (3, Some(anchor));
+        let mut log_tail = log_tail_behind(1, 5, &PLACES[1..2], Compacted::default());
+        log_tail.incarnation = 3;
+        (s.incarnation, s.log_tail) = (3, Some(log_tail));
     };
     says(bench.say(later), "L3: the log tail has incarnation 3");
 }
@@ -150,7 +150,7 @@ fn l8_compacted_units_that_are_not_durable() {
 #[test]
 fn l8_compacted_units_that_say_something_else() {
     let lacks_one = copied(5)[..1].to_vec();
-    let other_old = vec![Record::Born { lbn: Lbn(5), to: block(3), old: Some(Pbn(9)) }, copied(5)[1].clone(), copied(5)[2].clone()];
+    let other_old = vec![Record::NewLink { lbn: Lbn(5), to: block(3), old: Some(Pbn(9)) }, copied(5)[1].clone(), copied(5)[2].clone()];
     let no_entry = vec![link(5, block(3), None), copied(5)[1].clone(), copied(5)[2].clone()];
     let all_of_one_epoch = vec![copied(5)[0].clone(), copied(5)[2].clone()];
     for (records, words) in [
@@ -229,7 +229,7 @@ fn an_end_that_is_not_one() {
 #[test]
 fn it_begins_where_the_log_is_whole() {
     let (volume, disk, oracle, superblock) =
-        Bench::medium(&mut |s| s.anchor = Some(log_tail_behind(2, 6, &PLACES[2..3], Compacted { since: 0, places: runs(&[30]) })));
+        Bench::medium(&mut |s| s.log_tail = Some(log_tail_behind(2, 6, &PLACES[2..3], Compacted { since: 0, places: runs(&[30]) })));
     says(Bench::over(volume, disk, oracle, superblock).map(|_| ()), "L2: compacted unit 0, at PBN 30, is not there");
 
     let bench = Bench::with_two_links();

@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
     use onefold_engine::fingerprint::{Algorithm, Digest};
-    use onefold_engine::format::{Anchor, FormatStep, Geometry, Places, Record, UnitHeader, UnitKind, UnitWriter, Wish, copies, format};
+    use onefold_engine::format::{FormatStep, Geometry, LogTail, Places, Record, UnitHeader, UnitKind, UnitWriter, Wish, copies, format};
     use onefold_engine::settings::Settings;
     use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch};
     use std::os::unix::fs::FileExt;
@@ -322,7 +322,7 @@ mod tests {
         }
         let places = vec![Places { first: Pbn(100), blocks: 3 }];
         (s.clean, s.incarnation) = (false, 1);
-        s.anchor = Some(Anchor::of_new_log(1, places));
+        s.log_tail = Some(LogTail::of_new_log(1, places));
         s.set_log_live(true);
         let mut page = [0; BLOCK_SIZE];
         for (copy, at) in copies(Bytes(bytes)).into_iter().enumerate() {

@@ -117,12 +117,12 @@ fn text(record: &Record) -> String {
             format!("{lbn} means the new {pbn}, {kind} {:?}; before, {}", name.value, block(*old))
         }
         Record::Link { lbn, to, old } => format!("{lbn} means {}; before, {}", meaning(*to), block(*old)),
-        Record::Extent { lbn, pbn, olds, .. } | Record::BornRun { lbn, pbn, olds } => {
+        Record::Extent { lbn, pbn, olds, .. } | Record::NewRun { lbn, pbn, olds } => {
             format!("{} blocks from {lbn} on mean new ones from {pbn} on; before, {}", length(olds), before(olds))
         }
         Record::Clear { lbn, to, olds } => format!("{} blocks from {lbn} on mean {}; before, {}", length(olds), meaning(*to), before(olds)),
         Record::Carrier { pbn, authenticator } => format!("the new {pbn} is a pack, authenticator {authenticator:?}"),
-        Record::Born { lbn, to, old } => format!("{lbn} means {}, which is new; before, {}", meaning(*to), block(*old)),
+        Record::NewLink { lbn, to, old } => format!("{lbn} means {}, which is new; before, {}", meaning(*to), block(*old)),
         Record::Later { epochs } => format!("what follows is of an epoch later by {epochs}"),
         Record::Removed { pbn, blocks: 1 } => format!("the fingerprint entry of {pbn} goes"),
         Record::Removed { pbn, blocks } => format!("the fingerprint entries of {blocks} blocks from {pbn} on go"),

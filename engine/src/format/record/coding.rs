@@ -16,10 +16,10 @@ const CLEAR_ZERO: u8 = 6;
 const CLEAR_UNMAPPED: u8 = 7;
 const REMOVED: u8 = 8;
 const CLOSING: u8 = 9;
-const BORN: u8 = 10;
+const NEW_LINK: u8 = 10;
 const CARRIER: u8 = 11;
 const LATER: u8 = 12;
-const BORN_RUN: u8 = 15;
+const NEW_RUN: u8 = 15;
 
 /// The upper four bits of a record's first byte: the slot of a link, to a known or to a new block; 1 where a closing record names a block.
 const UPPER_SHIFT: u32 = 4;
@@ -67,10 +67,10 @@ impl Coder {
                 Some(0)
             }
             Record::Link { lbn, to, old } => self.put_link(LINK, *lbn, *to, *old, out),
-            Record::Born { lbn, to, old } => self.put_link(BORN, *lbn, *to, *old, out),
+            Record::NewLink { lbn, to, old } => self.put_link(NEW_LINK, *lbn, *to, *old, out),
             Record::Extent { lbn, pbn, olds, shorts } => self.put_extent((*lbn, *pbn), olds, shorts, limit, out),
-            Record::BornRun { lbn, pbn, olds } => {
-                out.push(BORN_RUN);
+            Record::NewRun { lbn, pbn, olds } => {
+                out.push(NEW_RUN);
                 self.put_run(*lbn, *pbn, out, |coder, out| coder.put_parts(olds.iter().copied(), limit, out, Self::put_old_run))
             }
             Record::Clear { lbn, to, olds } => {
@@ -207,7 +207,7 @@ impl Coder {
         let (&first, rest) = bytes.split_first()?;
         *bytes = rest;
         let (kind, upper) = (first & 0x0f, first >> UPPER_SHIFT);
-        if !matches!((kind, upper), (_, 0) | (LINK | BORN, _) | (CLOSING, 1)) {
+        if !matches!((kind, upper), (_, 0) | (LINK | NEW_LINK, _) | (CLOSING, 1)) {
             return None;
         }
         let record = match kind {
@@ -233,9 +233,9 @@ impl Coder {
                 })?;
                 Record::Extent { lbn, pbn, olds, shorts }
             }
-            BORN_RUN => {
+            NEW_RUN => {
                 let (lbn, pbn, olds) = self.take_run(bytes, Self::take_old_run)?;
-                Record::BornRun { lbn, pbn, olds }
+                Record::NewRun { lbn, pbn, olds }
             }
             CLEAR_ZERO | CLEAR_UNMAPPED => Record::Clear {
                 lbn: self.take_lbn(0, bytes)?,
@@ -252,7 +252,7 @@ impl Coder {
                 let entry = take_name(bytes).filter(|entry| entry.kind == Kind::Carrier)?;
                 Record::Carrier { pbn, authenticator: entry.value }
             }
-            BORN => Record::Born {
+            NEW_LINK => Record::NewLink {
                 lbn: self.take_lbn(1, bytes)?,
                 to: MapEntry::Block { pbn: self.take_pbn(1, bytes)?, slot: upper },
                 old: self.take_old(1, bytes)?,

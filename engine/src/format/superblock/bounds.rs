@@ -9,10 +9,10 @@
 
 use super::content::Superblock;
 use super::fields::at;
-use crate::format::anchor::{Anchor, at as at_anchor};
 use crate::format::counter::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX};
 use crate::format::guard::{GUARD_MS_MAX, GUARD_MS_MIN};
 use crate::format::layout::Field;
+use crate::format::log_tail::{LogTail, at as at_log_tail};
 use crate::format::refused::SuperblockError;
 
 fn at_most(field: Field, value: u64, limit: u64) -> Result<(), SuperblockError> {
@@ -43,7 +43,7 @@ impl Superblock {
         at_most(at::COMMIT_PERIOD_MS, self.settings.commit_period_ms, DELAY_MS_MAX)?;
         at_most(at::ANTICIPATION_MS, self.settings.anticipation_ms, DELAY_MS_MAX)?;
         self.check_guard()?;
-        self.anchor.as_ref().map_or(Ok(()), |anchor| self.check_anchor(anchor))
+        self.log_tail.as_ref().map_or(Ok(()), |log_tail| self.check_log_tail(log_tail))
     }
 
     fn check_guard(&self) -> Result<(), SuperblockError> {
@@ -61,10 +61,10 @@ impl Superblock {
     fn check_places(&self) -> Result<(), SuperblockError> {
         at_most(at::RECOUNT_POSITION, self.recount_position.get(), self.geometry.data_blocks)?;
         at_most(at::ALLOCATION_CURSOR, self.allocation_cursor.get(), self.geometry.data_blocks)?;
-        let mut places = self.anchor.iter().flat_map(Anchor::runs);
-        places.try_for_each(|run| at_most(at::LOG_ANCHOR, run.end().get(), self.geometry.data_blocks))?;
-        if self.is_log_live() && self.anchor.is_none() {
-            return Err(SuperblockError::NoAnchor);
+        let mut places = self.log_tail.iter().flat_map(LogTail::runs);
+        places.try_for_each(|run| at_most(at::LOG_TAIL, run.end().get(), self.geometry.data_blocks))?;
+        if self.is_log_live() && self.log_tail.is_none() {
+            return Err(SuperblockError::NoLogTail);
         }
         self.protected.iter().try_for_each(|range| {
             at_most(at::PROTECTED, range.first.get().saturating_add(u64::from(range.blocks)), self.geometry.logical_blocks)
@@ -72,14 +72,14 @@ impl Superblock {
     }
 
     /// Checks invariants 3 and 4. The counters of the superblock are within their bounds, so the sums here are too.
-    fn check_anchor(&self, anchor: &Anchor) -> Result<(), SuperblockError> {
-        at_most(at_anchor::SEQUENCE, anchor.sequence, self.last_log_sequence + 1)?;
-        at_most(at_anchor::INCARNATION, anchor.incarnation, self.incarnation)?;
-        at_most(at_anchor::EPOCH, anchor.epoch.get(), self.last_epoch.get())?;
-        let walk_end = anchor.sequence - 1 + self.geometry.data_blocks;
-        at_most(at_anchor::FLUSHED_UPTO, anchor.flushed_upto, walk_end)?;
-        let Some(barrier) = anchor.barrier else { return Ok(()) };
-        at_most(at_anchor::BARRIER_SEQUENCE, barrier.sequence, walk_end)?;
-        at_most(at_anchor::BARRIER_INCARNATION, barrier.incarnation, self.incarnation)
+    fn check_log_tail(&self, log_tail: &LogTail) -> Result<(), SuperblockError> {
+        at_most(at_log_tail::SEQUENCE, log_tail.sequence, self.last_log_sequence + 1)?;
+        at_most(at_log_tail::INCARNATION, log_tail.incarnation, self.incarnation)?;
+        at_most(at_log_tail::EPOCH, log_tail.epoch.get(), self.last_epoch.get())?;
+        let scan_end = log_tail.sequence - 1 + self.geometry.data_blocks;
+        at_most(at_log_tail::FLUSHED_UPTO, log_tail.flushed_upto, scan_end)?;
+        let Some(barrier) = log_tail.barrier else { return Ok(()) };
+        at_most(at_log_tail::BARRIER_SEQUENCE, barrier.sequence, scan_end)?;
+        at_most(at_log_tail::BARRIER_INCARNATION, barrier.incarnation, self.incarnation)
     }
 }

@@ -6,9 +6,9 @@ use super::parts::{Features, Lifetime, decode_extents, decode_label, decode_prot
 use super::settings::StartSettings;
 use super::values::one_of;
 use crate::fingerprint::Algorithm;
-use crate::format::anchor::Anchor;
 use crate::format::geometry::Geometry;
 use crate::format::key::Key;
+use crate::format::log_tail::LogTail;
 use crate::format::refused::SuperblockError;
 use crate::format::version::{MAGIC, VERSION};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, Epoch, Pbn, count, index};
@@ -50,7 +50,7 @@ impl Superblock {
         self.lifetime.encode(out);
         encode_extents(&self.geometry.extents, out);
         encode_protected(&self.protected, out);
-        Anchor::encode(self.anchor.as_ref(), at::LOG_ANCHOR.of_mut(out));
+        LogTail::encode(self.log_tail.as_ref(), at::LOG_TAIL.of_mut(out));
         at::GUARD_MS.set(out, u64::from(self.guard_ms));
         let checksum = crc32c::crc32c(&out[..at::CHECKSUM.offset]);
         at::CHECKSUM.set(out, u64::from(checksum));
@@ -128,7 +128,7 @@ impl Superblock {
             settings: StartSettings::decode(bytes)?,
             lifetime: Lifetime::decode(bytes),
             protected: decode_protected(bytes)?,
-            anchor: Anchor::decode(at::LOG_ANCHOR.of(bytes))?,
+            log_tail: LogTail::decode(at::LOG_TAIL.of(bytes))?,
             guard_ms: at::GUARD_MS.word(bytes),
         })
     }

@@ -4,10 +4,10 @@ use super::fields::{INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_SLOT
 use super::parts::{Features, Lifetime, ProtectedRange};
 use super::settings::StartSettings;
 use crate::fingerprint::{Algorithm, Fingerprinter};
-use crate::format::anchor::Anchor;
 use crate::format::authenticator::Authenticator;
 use crate::format::geometry::Geometry;
 use crate::format::key::Key;
+use crate::format::log_tail::LogTail;
 use crate::units::{Epoch, Lbn, Pbn};
 
 /// Everything that is needed to open a volume.
@@ -43,7 +43,7 @@ pub struct Superblock {
     /// At most [`PROTECTED_MAX`](super::PROTECTED_MAX).
     pub protected: Vec<ProtectedRange>,
     /// The place where the log scan begins; none where no log was ever begun.
-    pub anchor: Option<Anchor>,
+    pub log_tail: Option<LogTail>,
     /// The interval at which a server writes the guard block, in milliseconds; 0 where the volume has none. [`set_guard`](Self::set_guard)
     /// sets it.
     pub guard_ms: u32,
@@ -73,7 +73,7 @@ impl Superblock {
             settings: settings.into(),
             lifetime: Lifetime::default(),
             protected: Vec::new(),
-            anchor: None,
+            log_tail: None,
             guard_ms: 0,
         }
     }

@@ -1,9 +1,9 @@
 //! The superblock's fields.
 
 use crate::class::Class;
-use crate::format::anchor::LOG_ANCHOR_BYTES;
 use crate::format::geometry::EXTENTS_MAX;
 use crate::format::layout::layout;
+use crate::format::log_tail::LOG_TAIL_BYTES;
 use crate::units::BLOCK_SIZE;
 
 /// Bytes of a label, in UTF-8.
@@ -70,7 +70,7 @@ layout! {
     LEDGER at_class::LAYOUT.bytes * CLASS_SLOTS,
     EXTENTS at_extent::LAYOUT.bytes * EXTENTS_MAX,
     PROTECTED at_range::LAYOUT.bytes * PROTECTED_MAX,
-    LOG_ANCHOR LOG_ANCHOR_BYTES,
+    LOG_TAIL LOG_TAIL_BYTES,
     GUARD_MS 4,
     RESERVED 272,
     CHECKSUM 4,
@@ -104,5 +104,5 @@ layout! {
 const _: () = assert!(at::MAGIC.offset == 0 && at::VERSION.offset == 8 && at::CHECKSUM.offset == 4092);
 const _: () = assert!(at::UUID.offset == 40 && at::LABEL.offset == 56 && at::GENERATION.offset == 152);
 const _: () = assert!(at::LEDGER.offset == 296 && at::EXTENTS.offset == 488 && at::PROTECTED.offset == 2024);
-const _: () = assert!(at::LOG_ANCHOR.offset == 2792);
+const _: () = assert!(at::LOG_TAIL.offset == 2792);
 const _: () = assert!(Class::ALL.len() <= CLASS_SLOTS);

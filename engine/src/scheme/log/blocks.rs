@@ -12,8 +12,8 @@ impl Log {
     pub fn blocks_kept(&self, space: &Space) -> LogBlocks {
         let places = self.places.len() + self.segments.reserve.len();
         let all = space.of_scheme.values().filter(|is| **is == SchemeBlock::Plain).count();
-        let (walk, compacted) = (self.units.len(), self.segments.places.len());
-        LogBlocks { plain: count(all - places), places: count(places), walk: count(walk), compacted: count(compacted) }
+        let (to_scan, compacted) = (self.units.len(), self.segments.places.len());
+        LogBlocks { plain: count(all - places), places: count(places), to_scan: count(to_scan), compacted: count(compacted) }
     }
 
     /// Gives up a block that nothing in the log needs any more.

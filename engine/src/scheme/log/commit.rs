@@ -48,7 +48,7 @@ pub(crate) struct Commit {
 impl Records {
     /// Whether the epoch, as far as it has come, is a large one: none of its blocks ride in units.
     pub fn is_large(&self) -> bool {
-        self.births.len() > SMALL_BLOCKS_MAX || self.has_packs
+        self.new_blocks.len() > SMALL_BLOCKS_MAX || self.has_packs
     }
 }
 

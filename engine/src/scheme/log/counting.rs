@@ -24,7 +24,7 @@ pub(crate) struct Counting {
 impl Counting {
     pub fn of(epoch: &Records) -> Self {
         let is_clients = !(epoch.points.is_empty() && epoch.ranges.is_empty() && epoch.cancelled.is_empty());
-        Self { new_blocks: epoch.births.len(), is_clients, ..Self::default() }
+        Self { new_blocks: epoch.new_blocks.len(), is_clients, ..Self::default() }
     }
 }
 

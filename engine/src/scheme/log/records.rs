@@ -21,7 +21,7 @@ pub(crate) fn effects_of(record: &Record, push: &mut dyn FnMut(Effect<'_>)) {
             let name = EntryChange::Short(&shorts[index(i)..index(i + old.blocks)]);
             push(Effect { lbn: Some(lbn), blocks: old.blocks, to, old: old.first, name });
         }),
-        Record::BornRun { lbn, pbn, olds } => runs(*lbn, olds, &mut |lbn, i, old| {
+        Record::NewRun { lbn, pbn, olds } => runs(*lbn, olds, &mut |lbn, i, old| {
             let to = MapEntry::Block { pbn: *pbn + i, slot: 0 };
             push(Effect { lbn: Some(lbn), blocks: old.blocks, to, old: old.first, name: EntryChange::Counted });
         }),
@@ -29,7 +29,7 @@ pub(crate) fn effects_of(record: &Record, push: &mut dyn FnMut(Effect<'_>)) {
             push(Effect { lbn: Some(lbn), blocks: old.blocks, to: *to, old: old.first, name: EntryChange::None });
         }),
         Record::Carrier { pbn, authenticator } => push(entry_of_carrier(*pbn, *authenticator)),
-        Record::Born { lbn, to, old } => push(one(Some(*lbn), *to, *old, EntryChange::Counted)),
+        Record::NewLink { lbn, to, old } => push(one(Some(*lbn), *to, *old, EntryChange::Counted)),
         Record::Closing { .. } | Record::Later { .. } => {}
     }
 }
@@ -79,8 +79,8 @@ pub(super) fn record_of(piece: &Effect<'_>) -> Option<Record> {
     let Effect { lbn, blocks, to, old, name } = *piece;
     let olds = || vec![OldRun { first: old, blocks }];
     Some(match (lbn, to, name) {
-        (Some(lbn), MapEntry::Block { .. }, EntryChange::Counted) if blocks == 1 => Record::Born { lbn, to, old },
-        (Some(lbn), MapEntry::Block { pbn, slot: 0 }, EntryChange::Counted) => Record::BornRun { lbn, pbn, olds: olds() },
+        (Some(lbn), MapEntry::Block { .. }, EntryChange::Counted) if blocks == 1 => Record::NewLink { lbn, to, old },
+        (Some(lbn), MapEntry::Block { pbn, slot: 0 }, EntryChange::Counted) => Record::NewRun { lbn, pbn, olds: olds() },
         (Some(lbn), to, EntryChange::None) if blocks == 1 && to != MapEntry::Lost => Record::Link { lbn, to, old },
         (Some(lbn), MapEntry::Zero | MapEntry::Unmapped, EntryChange::None) => Record::Clear { lbn, to, olds: olds() },
         (None, MapEntry::Unmapped, EntryChange::None) => Record::Removed { pbn: old?, blocks },

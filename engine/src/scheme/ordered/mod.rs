@@ -171,7 +171,7 @@ impl Commit {
     /// Step 3: the epoch is durable, and decrements and fingerprints may enter their pages.
     pub fn end(self, store: &mut Store, epoch: &mut Epoch) {
         store.settle.unlink(self.unlinked);
-        store.settle.born(std::mem::take(&mut epoch.births), epoch.number.0);
+        store.settle.insert_later(std::mem::take(&mut epoch.new_blocks), epoch.number.0);
         store.settle.name(std::mem::take(&mut epoch.named));
     }
 }

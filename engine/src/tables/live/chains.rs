@@ -140,7 +140,7 @@ mod tests {
     use crate::units::{Epoch, Lbn};
 
     /// Nodes that a traversal to each node's own looks at, on average, where they lie this many map pages apart.
-    fn walked(apart: u64, pages: u64) -> u64 {
+    fn visited(apart: u64, pages: u64) -> u64 {
         let mut nodes = Nodes::new(0);
         let mut heads = Heads::new(&nodes, 0);
         for page in 0..pages {
@@ -160,8 +160,8 @@ mod tests {
     fn pages_side_by_side_or_evenly_apart_spread_over_the_buckets() {
         for apart in [1, 2, 5, 10, 16, 20, 32, 1000, 1024] {
             for pages in [1000, 20_000, 100_000] {
-                let walked = walked(apart, pages);
-                assert!(walked <= 3 * LOAD, "{walked} nodes walked for one, with {pages} pages {apart} apart");
+                let visited = visited(apart, pages);
+                assert!(visited <= 3 * LOAD, "{visited} nodes walked for one, with {pages} pages {apart} apart");
             }
         }
     }

@@ -15,7 +15,7 @@
 //!    need no free block.
 //! 6. A compaction counts as a checkpoint: there is one of either at a time.
 
-use crate::format::anchor::{COMPACTED_RUNS_MAX, Compacted};
+use crate::format::log_tail::{COMPACTED_RUNS_MAX, Compacted};
 use crate::format::record::{LATER_BYTES_MAX, RECORD_BYTES_MAX, Record};
 use crate::format::unit::{UNIT_ROOM_BYTES, UnitWriter};
 use crate::io::Stage;

@@ -9,7 +9,7 @@
 //!    it.
 //! 4. Where no epoch comes, a superblock confirms the last one: its log tail stays where it is, and it records how far units are flushed.
 
-use crate::format::anchor::Anchor;
+use crate::format::log_tail::LogTail;
 use crate::schedule::Task;
 use crate::scheme::log::Log;
 use crate::store::Store;
@@ -20,10 +20,10 @@ impl Log {
     pub fn confirm(&mut self, store: &mut Store) {
         let is_more = store.tables.committed.as_ref().is_some_and(|committed| committed.confirmed < committed.epoch);
         let is_due = is_more && self.confirming.is_none() && !store.medium.is_busy && !store.io.failed;
-        let Some(anchor) = store.medium.superblock.anchor.as_ref().filter(|_| is_due) else { return };
+        let Some(log_tail) = store.medium.superblock.log_tail.as_ref().filter(|_| is_due) else { return };
         // A crash may have moved places since.
-        let same = self.anchor_behind(store, anchor.sequence - 1, anchor.epoch, anchor.compacted.clone());
-        store.medium.superblock.anchor = Some(Anchor { barrier: anchor.barrier, ..same });
+        let same = self.log_tail_behind(store, log_tail.sequence - 1, log_tail.epoch, log_tail.compacted.clone());
+        store.medium.superblock.log_tail = Some(LogTail { barrier: log_tail.barrier, ..same });
         self.write_confirming_superblock(store);
     }
 

@@ -18,7 +18,7 @@ use super::commit::Commit;
 use super::copies::{Copies, Segments};
 use super::limits::PLACES_LEFT_MIN;
 use super::places::runs;
-use crate::format::anchor::{Anchor, Compacted};
+use crate::format::log_tail::{Compacted, LogTail};
 use crate::format::page::{PageId, Region};
 use crate::format::superblock::CommitMode;
 use crate::io::FlushFor;
@@ -188,7 +188,7 @@ impl Log {
             store.recount_is_durable();
         }
         let compacted = self.compacted_by(checkpoint.copies.as_ref());
-        store.medium.superblock.anchor = Some(self.anchor_behind(store, checkpoint.sequence, checkpoint.epoch, compacted));
+        store.medium.superblock.log_tail = Some(self.log_tail_behind(store, checkpoint.sequence, checkpoint.epoch, compacted));
         store.medium.superblock.last_log_sequence = self.next - 1;
         self.checkpoint = Some(checkpoint);
         self.write_confirming_superblock(store);
@@ -196,7 +196,7 @@ impl Log {
     }
 
     /// A log tail behind the unit of this sequence.
-    pub fn anchor_behind(&self, store: &Store, sequence: u64, epoch: Epoch, compacted: Compacted) -> Anchor {
+    pub fn log_tail_behind(&self, store: &Store, sequence: u64, epoch: Epoch, compacted: Compacted) -> LogTail {
         let before = index(sequence + 1 - self.first());
         // The incarnation is that of the unit behind it, or of those to come. A crash may have left a unit there of a lower incarnation,
         // though not always of a lower one than the unit before.
@@ -204,7 +204,7 @@ impl Log {
         let places = self.units.iter().skip(before).map(|unit| unit.pbn).chain(self.places.iter().copied());
         // It is never less than in an earlier superblock.
         let flushed_upto = self.flushed.max(sequence);
-        Anchor { sequence: sequence + 1, incarnation, epoch, flushed_upto, places: runs(places), barrier: None, compacted }
+        LogTail { sequence: sequence + 1, incarnation, epoch, flushed_upto, places: runs(places), barrier: None, compacted }
     }
 
     /// Continues after an update of the superblock: the checkpoint's own, or one that it waited for.
@@ -223,13 +223,13 @@ impl Log {
 
     fn end_checkpoint(&mut self, store: &mut Store) -> Reached {
         let Some(Checkpoint { epoch, sequence, copies, .. }) = self.checkpoint.take() else { return Reached::Nothing };
-        let names_places = store.medium.superblock.anchor.as_ref().is_some_and(|anchor| !anchor.places.is_empty());
+        let names_places = store.medium.superblock.log_tail.as_ref().is_some_and(|log_tail| !log_tail.places.is_empty());
         self.is_cut_off &= !names_places;
         match copies {
             Some(copies) => {
                 self.segments.add(copies, self.next - count(self.units.len()) - 1);
                 store.tables.committed().records.compacted_upto(epoch);
-                self.anchor_has_moved(store, sequence, Vec::new());
+                self.log_tail_has_moved(store, sequence, Vec::new());
             }
             None => {
                 store.tables.committed().records.forget_upto(epoch);
@@ -237,7 +237,7 @@ impl Log {
                 let Segments { places, reserve, .. } = std::mem::take(&mut self.segments);
                 // No superblock has ever named these.
                 reserve.into_iter().for_each(|pbn| Self::leaves_log(store, pbn));
-                self.anchor_has_moved(store, sequence, places);
+                self.log_tail_has_moved(store, sequence, places);
             }
         }
         self.go_on_behind_checkpoint(store)
@@ -253,7 +253,7 @@ impl Log {
 
     /// Notes that the log tail of one pair of superblock copies lies behind the unit of this sequence, and leads to these compacted units
     /// no more. The units to which the other pair leads stay.
-    fn anchor_has_moved(&mut self, store: &mut Store, sequence: u64, compacted: Vec<Pbn>) {
+    fn log_tail_has_moved(&mut self, store: &mut Store, sequence: u64, compacted: Vec<Pbn>) {
         let units = index(sequence + 1 - self.first());
         let passed = self.units.drain(..units).map(|unit| unit.pbn).chain(compacted).collect();
         for pbn in std::mem::replace(&mut self.passed, passed) {

@@ -1,6 +1,6 @@
 //! The log's part of the superblock when the volume opens, closes, and changes to mode `ordered`.
 
-use crate::format::anchor::{Barrier, Compacted};
+use crate::format::log_tail::{Barrier, Compacted};
 use crate::scheme::log::Log;
 use crate::settings::Compression;
 use crate::store::Store;
@@ -12,7 +12,7 @@ impl Log {
     pub fn leave(&mut self, store: &mut Store) {
         self.is_left = true;
         store.medium.superblock.last_log_sequence = self.next - 1;
-        store.medium.superblock.anchor = None;
+        store.medium.superblock.log_tail = None;
         store.medium.superblock.set_log_live(false);
     }
 
@@ -23,7 +23,7 @@ impl Log {
 
     /// Puts the end of the log, which is empty, into the superblock. Its places wait for the next opening.
     pub fn close_superblock(&self, store: &mut Store) {
-        self.anchor_at_end(store);
+        self.log_tail_at_end(store);
         store.medium.superblock.last_log_sequence = self.next - 1;
         store.medium.superblock.set_log_live(false);
     }
@@ -36,16 +36,16 @@ impl Log {
         }
         if !store.medium.superblock.is_log_live() {
             self.is_cut_off = false;
-            self.anchor_at_end(store);
+            self.log_tail_at_end(store);
             store.medium.superblock.set_log_live(true);
         } else if is_closed {
             let barrier = Barrier { sequence: self.next - 1, incarnation: store.medium.superblock.incarnation };
-            store.medium.superblock.anchor.iter_mut().for_each(|anchor| anchor.barrier = Some(barrier));
+            store.medium.superblock.log_tail.iter_mut().for_each(|log_tail| log_tail.barrier = Some(barrier));
         }
     }
 
-    fn anchor_at_end(&self, store: &mut Store) {
+    fn log_tail_at_end(&self, store: &mut Store) {
         let epoch = store.tables.committed().epoch;
-        store.medium.superblock.anchor = Some(self.anchor_behind(store, self.next - 1, epoch, Compacted::default()));
+        store.medium.superblock.log_tail = Some(self.log_tail_behind(store, self.next - 1, epoch, Compacted::default()));
     }
 }

@@ -111,15 +111,15 @@ impl Log {
 
 /// Takes a held block to where it is packed. Returns it with what it counted.
 pub(super) fn take_rider(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> (Rider, i16) {
-    let Moving { state, fresh, counted, .. } = take_away(store, epoch, block, to);
+    let Moving { state, pending, counted, .. } = take_away(store, epoch, block, to);
     let HeldState::Compressed(data) = state else { unreachable!("only what compresses is packed") };
-    (Rider { fingerprint: fresh.fingerprint, data }, counted)
+    (Rider { fingerprint: pending.fingerprint, data }, counted)
 }
 
 /// A held block that has left its own block, and is not at its new place yet.
 pub(super) struct Moving {
     pub state: HeldState,
-    pub fresh: PendingBlock,
+    pub pending: PendingBlock,
     pub content: Slice,
     /// The count of its own block.
     pub counted: i16,
@@ -127,12 +127,12 @@ pub(super) struct Moving {
 
 /// Takes a held block to another place: the index names that place, and the count of its own block becomes 0.
 pub(super) fn take_away(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> Moving {
-    let fresh = store.space.pending.remove(block).and_then(|fresh| Some((fresh.held.clone()?, fresh)));
-    let held = store.contents.held.remove(epoch, block).zip(fresh);
-    let (HeldBlock { state, .. }, (content, fresh)) = held.expect("a held block is pending, and has its content");
-    store.index.remove(&fresh.fingerprint, block);
-    store.index.insert(&fresh.fingerprint, to);
-    Moving { state, fresh, content, counted: empty(store, block) }
+    let pending = store.space.pending.remove(block).and_then(|pending| Some((pending.held.clone()?, pending)));
+    let held = store.contents.held.remove(epoch, block).zip(pending);
+    let (HeldBlock { state, .. }, (content, pending)) = held.expect("a held block is pending, and has its content");
+    store.index.remove(&pending.fingerprint, block);
+    store.index.insert(&pending.fingerprint, to);
+    Moving { state, pending, content, counted: empty(store, block) }
 }
 
 /// Sets the count of a block that had none.

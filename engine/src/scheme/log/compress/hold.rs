@@ -86,7 +86,7 @@ impl Log {
 
     /// The open epoch has grown. If it is a small one no more, none of its blocks ride in a unit.
     pub fn release_large_epoch(&mut self, store: &mut Store, answers: &mut Answers) {
-        if store.tables.open.births.len() == SMALL_BLOCKS_MAX + 1 && store.settings.compression != Compression::All {
+        if store.tables.open.new_blocks.len() == SMALL_BLOCKS_MAX + 1 && store.settings.compression != Compression::All {
             send_held(store, &mut answers.journal, store.tables.open.number, |_| true);
         }
     }
@@ -123,8 +123,8 @@ pub fn send_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, wants: 
 
 /// Takes a held block that goes to its own block. Returns its content.
 pub(super) fn take_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn) -> Slice {
-    let fresh = store.space.pending.get(pbn).and_then(|fresh| Some((fresh.held.clone()?, fresh.fingerprint)));
-    let held = store.contents.held.remove(epoch, pbn).zip(fresh);
+    let pending = store.space.pending.get(pbn).and_then(|pending| Some((pending.held.clone()?, pending.fingerprint)));
+    let held = store.contents.held.remove(epoch, pbn).zip(pending);
     let (HeldBlock { lbns, .. }, (content, fingerprint)) = held.expect("a held block is pending, and has its content");
     journal.content_goes_to(store, pbn, lbns.into_iter().map(|lbn| SlotContent { lbn, slot: 0, fingerprint }).collect());
     content

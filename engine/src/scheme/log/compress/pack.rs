@@ -109,7 +109,7 @@ impl Log {
         if wants_packs && answered > 0 {
             return self.pack(store, &mut answers.journal);
         }
-        if answered >= batch && counts.fresh >= NEIGHBOURS.min(most / 4) {
+        if answered >= batch && counts.unseen >= NEIGHBOURS.min(most / 4) {
             // Each attempt looks at all held blocks. The next one follows when others have come.
             store.contents.held.looked_at(epoch);
             if store.contents.held.answered(epoch).count() >= batch {
@@ -196,11 +196,11 @@ fn place(
 
 /// Puts a block that was held back at its new place. Returns its content.
 fn put_at(store: &mut Store, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, moving: Moving) -> Slice {
-    let Moving { fresh, content, counted, .. } = moving;
+    let Moving { pending, content, counted, .. } = moving;
     counts_now(store, pbn, counted, false);
-    let lies = map_to(store, lbns, (pbn, 0), fresh.fingerprint);
+    let lies = map_to(store, lbns, (pbn, 0), pending.fingerprint);
     journal.content_goes_to(store, pbn, lies);
-    store.space.pending.insert(pbn, fresh);
+    store.space.pending.insert(pbn, pending);
     content
 }
 

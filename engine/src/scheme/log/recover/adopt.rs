@@ -37,7 +37,7 @@ impl Opening {
         let mut live = live.chained();
         log.has_overflowed = self.overflowed > 0;
         let superblock = &mut store.medium.superblock;
-        let (since, before) = superblock.anchor.as_ref().map_or((0, Epoch(0)), |anchor| (anchor.compacted.since, anchor.epoch));
+        let (since, before) = superblock.log_tail.as_ref().map_or((0, Epoch(0)), |log_tail| (log_tail.compacted.since, log_tail.epoch));
         live.compacted_upto(before);
         log.units = ended.units.iter().map(|&ScannedUnit { pbn, incarnation, epoch, .. }| LogUnit { pbn, incarnation, epoch }).collect();
         log.segments = Segments::read(since, ended.compacted.clone());

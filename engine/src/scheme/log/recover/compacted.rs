@@ -7,7 +7,7 @@
 //! 3. Their epochs never fall, and none lies behind the log tail's epoch.
 
 use super::limits::{Limits, each};
-use crate::format::anchor::Anchor;
+use crate::format::log_tail::LogTail;
 use crate::format::record::Record;
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
 use crate::scheme::log::records::effects_of;
@@ -35,17 +35,17 @@ pub(super) struct CompactedUnits {
 }
 
 impl CompactedUnits {
-    pub fn new(anchor: &Anchor) -> Self {
-        let places: Vec<Pbn> = each(&anchor.compacted.places).collect();
+    pub fn new(log_tail: &LogTail) -> Self {
+        let places: Vec<Pbn> = each(&log_tail.compacted.places).collect();
         Self {
             asked: 0,
             arrived: BTreeMap::new(),
             next: 0,
-            upto: anchor.compacted.since,
-            end: if places.is_empty() { anchor.compacted.since } else { anchor.sequence - 1 },
+            upto: log_tail.compacted.since,
+            end: if places.is_empty() { log_tail.compacted.since } else { log_tail.sequence - 1 },
             segment: None,
             epoch: Epoch(0),
-            epoch_max: anchor.epoch,
+            epoch_max: log_tail.epoch,
             missing: None,
             places,
         }

@@ -31,8 +31,8 @@ pub(crate) use scan::Scan;
 pub(crate) use verify::holds;
 
 use super::Log;
-use crate::format::anchor::Anchor;
 use crate::format::entry::Kind;
+use crate::format::log_tail::LogTail;
 use crate::interface::{Class, Notice};
 use crate::io::{Arrived, IoFor, READ_RETRIES};
 use crate::store::Store;
@@ -102,14 +102,14 @@ impl Opening {
     }
 
     /// The opening of a live log, from this log tail on.
-    pub fn of_live_log(store: &Store, anchor: Anchor) -> Self {
-        let scan = Scan::new(anchor, Limits::of(&store.medium.superblock));
+    pub fn of_live_log(store: &Store, log_tail: LogTail) -> Self {
+        let scan = Scan::new(log_tail, Limits::of(&store.medium.superblock));
         Self::new(State::Reading(Reading::new(scan)), store.io.now)
     }
 
     /// The opening of a log that was closed, with this log tail. Returns the log too.
-    pub fn of_closed_log(store: &mut Store, anchor: Anchor) -> (Self, Box<Log>) {
-        let ended = Scan::new(anchor, Limits::of(&store.medium.superblock)).end();
+    pub fn of_closed_log(store: &mut Store, log_tail: LogTail) -> (Self, Box<Log>) {
+        let ended = Scan::new(log_tail, Limits::of(&store.medium.superblock)).end();
         let mut opening = Self::without_log(store);
         let log = opening.adopt(store, ended, UnlinkedRecords::default(), &Default::default(), Vec::new(), false);
         (opening, log)

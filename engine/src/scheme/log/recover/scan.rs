@@ -21,8 +21,8 @@
 use super::compacted::CompactedUnits;
 use super::limits::{Limits, each};
 use super::replay::{Replay, named_by};
-use crate::format::anchor::Anchor;
 use crate::format::entry::FingerprintEntry;
+use crate::format::log_tail::LogTail;
 use crate::format::page::PageId;
 use crate::format::record::Record;
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A scan of the log, from its tail on.
 pub(crate) struct Scan {
-    anchor: Anchor,
+    log_tail: LogTail,
     limits: Limits,
     compacted: CompactedUnits,
     /// The place of each unit that is to be taken, by sequence, as the log tail and the units before it name it.
@@ -109,14 +109,14 @@ pub(crate) struct ScanEnd {
 }
 
 impl Scan {
-    pub fn new(anchor: Anchor, limits: Limits) -> Self {
-        let places = (anchor.sequence..).zip(each(&anchor.places)).collect();
-        let (next, incarnation, compacted) = (anchor.sequence, anchor.incarnation, CompactedUnits::new(&anchor));
+    pub fn new(log_tail: LogTail, limits: Limits) -> Self {
+        let places = (log_tail.sequence..).zip(each(&log_tail.places)).collect();
+        let (next, incarnation, compacted) = (log_tail.sequence, log_tail.incarnation, CompactedUnits::new(&log_tail));
         // The units before the log tail are flushed, whatever else it says.
-        let (flushed, epoch) = (anchor.flushed_upto.max(next - 1), anchor.epoch);
-        let replay = Replay::behind(&anchor.places);
+        let (flushed, epoch) = (log_tail.flushed_upto.max(next - 1), log_tail.epoch);
+        let replay = Replay::behind(&log_tail.places);
         Self {
-            anchor,
+            log_tail,
             limits,
             compacted,
             places,
@@ -165,7 +165,7 @@ impl Scan {
             self.next += 1;
             self.asked.remove(&sequence);
             self.places.remove(&sequence);
-            let barrier = self.anchor.barrier.filter(|barrier| sequence > barrier.sequence).map_or(0, |barrier| barrier.incarnation);
+            let barrier = self.log_tail.barrier.filter(|barrier| sequence > barrier.sequence).map_or(0, |barrier| barrier.incarnation);
             let incarnations = self.incarnation.max(barrier)..=self.limits.incarnation;
             let follows = |unit: &Unit| incarnations.contains(&unit.header.incarnation) && unit.header.epoch >= self.epoch;
             let Some(unit) = unit.filter(follows) else { continue };
@@ -181,7 +181,7 @@ impl Scan {
             self.flushed = self.flushed.max(unit.header.flushed_upto);
             self.epoch_seen = self.epoch_seen.max(unit.header.epoch);
             // Of a unit behind a hole nothing else is used.
-            if sequence == self.anchor.sequence + count(self.taken.len()) {
+            if sequence == self.log_tail.sequence + count(self.taken.len()) {
                 self.taken.push(ScannedUnit::of(&unit, pbn));
                 self.replay.closes(&unit);
                 self.pending.push_back(unit);
@@ -195,7 +195,7 @@ impl Scan {
         let flushed = last.header.flushed_upto;
         let known = self.pending.partition_point(|unit| unit.header.sequence <= flushed);
         for unit in self.pending.drain(..known) {
-            let pbn = self.taken[index(unit.header.sequence - self.anchor.sequence)].pbn;
+            let pbn = self.taken[index(unit.header.sequence - self.log_tail.sequence)].pbn;
             if !self.limits.hold(&unit) {
                 self.replay.outside.get_or_insert(unit.header.sequence);
             }
@@ -211,8 +211,8 @@ impl Scan {
         if !self.compacted.is_done() {
             return self.compacted.certain();
         }
-        let units = self.certain.saturating_sub(self.anchor.sequence - 1);
-        units.checked_sub(1).map_or(self.anchor.epoch, |last| self.taken[index(last)].epoch)
+        let units = self.certain.saturating_sub(self.log_tail.sequence - 1);
+        units.checked_sub(1).map_or(self.log_tail.epoch, |last| self.taken[index(last)].epoch)
     }
 
     /// The number of units that are named and have not been read.
@@ -227,7 +227,7 @@ impl Scan {
 
     /// Ends the scan.
     pub fn end(mut self) -> ScanEnd {
-        let first = self.anchor.sequence;
+        let first = self.log_tail.sequence;
         let before_hole = first + count(self.taken.len()) - 1;
         let missing = (self.flushed > before_hole).then_some(before_hole + 1);
         let mut end = missing.map_or(self.flushed, |missing| missing - 1);
@@ -244,8 +244,9 @@ impl Scan {
         self.pending.retain(|unit| unit.header.sequence <= end);
         let flushed = self.flushed.min(end);
         // A unit that does not count is overwritten soon, and its confirmation is lost.
-        let confirmed = self.pending.back().map_or(0, |unit| unit.header.flushed_upto).max(self.anchor.flushed_upto).clamp(first - 1, end);
-        let at_end = |units: &[ScannedUnit]| units.last().map_or(self.anchor.epoch, |unit| unit.epoch);
+        let confirmed =
+            self.pending.back().map_or(0, |unit| unit.header.flushed_upto).max(self.log_tail.flushed_upto).clamp(first - 1, end);
+        let at_end = |units: &[ScannedUnit]| units.last().map_or(self.log_tail.epoch, |unit| unit.epoch);
         let (epoch, confirmed) = (at_end(&self.taken), at_end(&self.taken[..index(confirmed + 1 - first)]));
         let outside = self.pending.iter().find(|unit| !self.limits.hold(unit)).map(|unit| unit.header.sequence);
         ScanEnd {

@@ -7,8 +7,8 @@ mod replay;
 use super::limits::Limits;
 use super::scan::{Scan, ScanEnd};
 use crate::fingerprint::Fingerprint;
-use crate::format::anchor::{Anchor, Barrier, Compacted};
 use crate::format::entry::{FingerprintEntry, MapEntry};
+use crate::format::log_tail::{Barrier, Compacted, LogTail};
 use crate::format::places::Places;
 use crate::format::record::{OldRun, Record};
 use crate::format::unit::{Unit, UnitHeader, UnitKind};
@@ -30,9 +30,9 @@ fn place(sequence: u64) -> Pbn {
     Pbn(1000 + sequence)
 }
 
-fn anchor() -> Anchor {
+fn log_tail() -> LogTail {
     let places = runs((FIRST..FIRST + NAMED).map(place));
-    Anchor {
+    LogTail {
         sequence: FIRST,
         incarnation: 4,
         epoch: Epoch(FIRST - 1),
@@ -101,16 +101,16 @@ impl Medium {
     }
 
     fn scanned(&self, oldest_first: bool) -> ScanEnd {
-        self.scanned_from(anchor(), oldest_first)
+        self.scanned_from(log_tail(), oldest_first)
     }
 
-    fn scanned_from(&self, anchor: Anchor, oldest_first: bool) -> ScanEnd {
-        self.all_scanned_from(anchor, oldest_first).0
+    fn scanned_from(&self, log_tail: LogTail, oldest_first: bool) -> ScanEnd {
+        self.all_scanned_from(log_tail, oldest_first).0
     }
 
     /// The end, and the effects that were passed on before it.
-    fn all_scanned_from(&self, anchor: Anchor, oldest_first: bool) -> (ScanEnd, Vec<(Epoch, Effect<'static>)>) {
-        let mut scan = Scan::new(anchor, LIMITS);
+    fn all_scanned_from(&self, log_tail: LogTail, oldest_first: bool) -> (ScanEnd, Vec<(Epoch, Effect<'static>)>) {
+        let mut scan = Scan::new(log_tail, LIMITS);
         let mut handed_on = Vec::new();
         loop {
             let mut under_way = Vec::new();
@@ -173,8 +173,8 @@ fn a_unit_that_means_more_than_there_is_memory_is_outside() {
 fn a_unit_of_an_earlier_epoch_or_of_an_incarnation_to_come_is_not_there() {
     let falls = Medium::of([unit(11, Vec::new()), unit(12, Vec::new()), changed(unit(13, Vec::new()), |h| h.epoch = Epoch(11))]).end();
     assert_eq!((falls.end, falls.epoch, falls.missing), (12, Epoch(12), None));
-    let before_the_anchor = Medium::of([changed(unit(11, Vec::new()), |h| h.epoch = Epoch(FIRST - 2))]).end();
-    assert_eq!((before_the_anchor.end, before_the_anchor.epoch), (10, Epoch(10)));
+    let before_the_log_tail = Medium::of([changed(unit(11, Vec::new()), |h| h.epoch = Epoch(FIRST - 2))]).end();
+    assert_eq!((before_the_log_tail.end, before_the_log_tail.epoch), (10, Epoch(10)));
     let [known, unknown] = [20, 21].map(|incarnation| {
         let later = changed(unit(12, Vec::new()), |h| h.incarnation = incarnation);
         Medium::of([unit(11, Vec::new()), later]).end().end
@@ -299,7 +299,7 @@ fn nothing_from_before_the_barrier_counts_behind_it() {
         let closing = changed(unit(12, vec![closing(0, &[])]), closed);
         Medium::of([unit(11, Vec::new()), closing, changed(unit(13, Vec::new()), |h| h.incarnation = behind)])
     };
-    let with = |barrier| Anchor { barrier, ..anchor() };
+    let with = |barrier| LogTail { barrier, ..log_tail() };
     let ends_from = |medium: &Medium, barrier| ends(&medium.scanned_from(with(barrier), true));
     assert_eq!(ends_from(&log(5), None), (13, 12, None));
     let barrier = Some(Barrier { sequence: 12, incarnation: 7 });
@@ -310,9 +310,9 @@ fn nothing_from_before_the_barrier_counts_behind_it() {
 
 #[test]
 fn a_log_tail_confirms_the_units_before_it_whatever_it_says() {
-    let anchor = Anchor { flushed_upto: FIRST - 4, ..anchor() };
-    assert_eq!(ends(&Medium::default().scanned_from(anchor.clone(), true)), (10, 10, None));
-    assert_eq!(ends(&three().scanned_from(anchor, true)), (13, 12, None));
+    let log_tail = LogTail { flushed_upto: FIRST - 4, ..log_tail() };
+    assert_eq!(ends(&Medium::default().scanned_from(log_tail.clone(), true)), (10, 10, None));
+    assert_eq!(ends(&three().scanned_from(log_tail, true)), (13, 12, None));
 }
 
 fn name(pbn: u64) -> FingerprintEntry {
@@ -350,7 +350,7 @@ fn places_are_named_by_runs() {
 #[test]
 fn certain_is_what_a_flushed_unit_says_was_flushed() {
     let certain = |units: u64| {
-        let mut scan = Scan::new(anchor(), LIMITS);
+        let mut scan = Scan::new(log_tail(), LIMITS);
         for sequence in FIRST..FIRST + units {
             scan.arrived(LogUnit::Tail(sequence), place(sequence), Some(unit(sequence, Vec::new())), &mut |_, _| ());
         }

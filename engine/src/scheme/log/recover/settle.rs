@@ -37,9 +37,9 @@ impl Settling {
     /// Keeps in memory what another opening would write again, for reads of an opening that may not write.
     pub fn keep(&mut self, store: &mut Store) {
         for (pbn, content) in std::mem::take(&mut self.to_rewrite) {
-            let fresh =
+            let pending =
                 PendingBlock { kind: Kind::None, fingerprint: FingerprintEntry::NONE.value, epoch: 0, held: Some(content), waits: false };
-            store.space.pending.insert(pbn, fresh);
+            store.space.pending.insert(pbn, pending);
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) fn commit_records(store: &mut Store, epoch: Epoch, carriers: &[(Pbn, 
             }
             Record::Extent { pbn, olds, .. } => {
                 let blocks: u64 = olds.iter().map(|run| run.blocks).sum();
-                store.settle.born((0..blocks).map(|i| *pbn + i).collect(), epoch.0);
+                store.settle.insert_later((0..blocks).map(|i| *pbn + i).collect(), epoch.0);
             }
             _ => {}
         }

@@ -35,8 +35,8 @@ impl Log {
             let (pbn, block, authenticator) = self.next_unit(store, writer, epoch, (unit, units), content_flushed);
             if is_carrier {
                 let held = Some(block.clone());
-                let fresh = PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true };
-                store.space.pending.insert(pbn, fresh);
+                let pending = PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true };
+                store.space.pending.insert(pbn, pending);
                 commit.carriers.push((pbn, authenticator));
             }
             blocks.push((pbn, block));
@@ -77,7 +77,7 @@ impl Log {
     /// Continues after a write of units at neighbouring places. `good`: they are on the device.
     pub fn units_written(&mut self, store: &mut Store, units: usize, carriers: Vec<Pbn>, good: bool) {
         for pbn in carriers {
-            let in_flight = store.space.pending.get_mut(pbn).and_then(|fresh| Some((fresh.held.take()?, fresh.waits)));
+            let in_flight = store.space.pending.get_mut(pbn).and_then(|pending| Some((pending.held.take()?, pending.waits)));
             let (content, waits) = in_flight.expect("a carrier in flight is pending, and has its content");
             if !good {
                 continue;
@@ -98,7 +98,7 @@ impl Log {
 /// Writes units, and, at an opening, content that is written again with them.
 pub fn write_units(store: &mut Store, blocks: Vec<(Pbn, Slice)>, fua: bool) {
     store.write_blocks(blocks, Class::Log, |store, first, units| {
-        let is_carrier = |pbn: &Pbn| store.space.pending.get(*pbn).is_some_and(|fresh| fresh.kind == Kind::Carrier);
+        let is_carrier = |pbn: &Pbn| store.space.pending.get(*pbn).is_some_and(|pending| pending.kind == Kind::Carrier);
         let carriers = (0..count(units)).map(|i| first + i).filter(is_carrier).collect();
         IoFor::Units { units, carriers, fua }
     });

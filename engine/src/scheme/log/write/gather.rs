@@ -86,16 +86,16 @@ impl Commit {
             // Where a damaged map has linked to a block that was free, that link was never counted.
             let old = old.pbn().filter(|&old| pending != Some(old));
             let record = match pending.and_then(|pbn| Some((pbn, store.space.pending.get(pbn)?))) {
-                Some((pbn, fresh)) if fresh.kind == Kind::Carrier => {
-                    self.records.push(Record::Carrier { pbn, authenticator: fresh.fingerprint });
+                Some((pbn, pending)) if pending.kind == Kind::Carrier => {
+                    self.records.push(Record::Carrier { pbn, authenticator: pending.fingerprint });
                     Record::Link { lbn, to, old }
                 }
-                Some((pbn, fresh)) if self.is_large && fresh.kind == Kind::Fingerprint => {
-                    add_to_extent(self, lbn, (pbn, fresh.fingerprint.short()), old);
+                Some((pbn, pending)) if self.is_large && pending.kind == Kind::Fingerprint => {
+                    add_to_extent(self, lbn, (pbn, pending.fingerprint.short()), old);
                     continue;
                 }
-                Some((pbn, fresh)) => {
-                    let name = FingerprintEntry { kind: fresh.kind, value: fresh.fingerprint };
+                Some((pbn, pending)) => {
+                    let name = FingerprintEntry { kind: pending.kind, value: pending.fingerprint };
                     Record::New { lbn, pbn, old, name }
                 }
                 None => Record::Link { lbn, to, old },

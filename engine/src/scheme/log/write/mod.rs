@@ -212,10 +212,10 @@ impl Commit {
 /// The new blocks of an epoch, which its records are to name. A block that no LBN of the epoch means any more dies here: no unit names it,
 /// so nothing may link to it from now on.
 fn pending_blocks(store: &mut Store, epoch: &mut Records) -> BTreeSet<Pbn> {
-    let is_alive = |pbn: &&Pbn| store.space.pending.get(**pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == epoch.number.0);
-    let mut pending: BTreeSet<Pbn> = epoch.births.iter().filter(is_alive).copied().collect();
+    let is_alive = |pbn: &&Pbn| store.space.pending.get(**pbn).is_some_and(|pending| pending.waits && pending.epoch == epoch.number.0);
+    let mut pending: BTreeSet<Pbn> = epoch.new_blocks.iter().filter(is_alive).copied().collect();
     // Where counts on the medium are wrong, a block without a link may be alive.
-    if !epoch.cancelled.is_empty() || epoch.birth_lost_a_link {
+    if !epoch.cancelled.is_empty() || epoch.new_block_lost_a_link {
         let meant: BTreeSet<Pbn> = epoch.points.values().filter_map(|entry| entry.pbn()).collect();
         let dead: Vec<Pbn> = pending.difference(&meant).copied().collect();
         for pbn in dead {

@@ -130,11 +130,11 @@ fn a_sector_whose_tag_is_as_new_is_left_alone() {
 #[test]
 fn the_last_to_speak_of_an_entry_is_right() {
     let mut live = Live::new(0);
-    let birth = |n| Effect { name: named(n), ..link(3, block(9), None) };
-    live.push(Epoch(1), &birth(1));
+    let new = |n| Effect { name: named(n), ..link(3, block(9), None) };
+    live.push(Epoch(1), &new(1));
     live.push(Epoch(1), &removed(9));
     live.push(Epoch(2), &link(3, MapEntry::Zero, Some(9)));
-    live.push(Epoch(3), &birth(2));
+    live.push(Epoch(3), &new(2));
     let read = |live: &Live| {
         let content = |region| loaded(live, page(region, 0), &PageContent::empty());
         (content(Region::Map).map(3), content(Region::Refs).refs(9), EntryChange::Of(content(Region::Fingerprints).fingerprint(9)))

@@ -3,9 +3,9 @@
 use super::*;
 
 /// A log of one unit behind two segments, of units 3 to 6 and 7 to 10, the first of two compacted units.
-fn tail_behind_copies() -> Anchor {
+fn tail_behind_copies() -> LogTail {
     let compacted = Compacted { since: 2, places: runs([100, 101, 103].map(Pbn).into_iter()) };
-    Anchor { compacted, ..anchor() }
+    LogTail { compacted, ..log_tail() }
 }
 
 fn copy(of: (u64, u64), epoch: u64, (unit, units): (u32, u32), records: Vec<Record>) -> Unit {
@@ -32,13 +32,13 @@ fn copies() -> [(u64, Unit); 3] {
 }
 
 /// The missing unit, and the effects of the others.
-fn read_of(anchor: &Anchor, copies: impl IntoIterator<Item = (u64, Unit)>) -> (Option<Pbn>, Vec<(Epoch, Effect<'static>)>) {
+fn read_of(log_tail: &LogTail, copies: impl IntoIterator<Item = (u64, Unit)>) -> (Option<Pbn>, Vec<(Epoch, Effect<'static>)>) {
     let mut medium = Medium::of([unit(11, vec![link(9, 40, None)])]);
     for (pbn, copy) in copies {
         medium = medium.with(Pbn(pbn), copy);
     }
     let [one, other] = [true, false].map(|oldest_first| {
-        let (ended, copied) = medium.all_scanned_from(anchor.clone(), oldest_first);
+        let (ended, copied) = medium.all_scanned_from(log_tail.clone(), oldest_first);
         (ended.missing_compacted, copied, ended.end, ended.compacted)
     });
     assert_eq!(one, other);
@@ -95,10 +95,10 @@ fn a_copy_of_anything_else_is_not_there() {
 fn copies_reach_from_where_the_log_tail_says_up_to_it() {
     let ended_early = |places: &[u64]| {
         let compacted = Compacted { since: 2, places: runs(places.iter().copied().map(Pbn)) };
-        read_of(&Anchor { compacted, ..anchor() }, copies()).0
+        read_of(&LogTail { compacted, ..log_tail() }, copies()).0
     };
     assert_eq!(ended_early(&[100, 101]), Some(Pbn(101)));
     assert_eq!(ended_early(&[100]), Some(Pbn(100)));
     assert_eq!(ended_early(&[103]), Some(Pbn(103)));
-    assert_eq!(read_of(&anchor(), copies()).0, None);
+    assert_eq!(read_of(&log_tail(), copies()).0, None);
 }

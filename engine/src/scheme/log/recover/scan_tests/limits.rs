@@ -41,7 +41,7 @@ fn no_block_is_two_places_of_the_log() {
     };
     assert_eq!([naming(50, 3), naming(1012, 2), naming(1010, 2)], [None, Some(Pbn(1012)), Some(Pbn(1011))]);
     let two = [Places { first: Pbn(60), blocks: 2 }, Places { first: Pbn(61), blocks: 1 }];
-    assert_eq!(Medium::default().scanned_from(Anchor { places: two.to_vec(), ..anchor() }, true).block_used_twice(), Some(Pbn(61)));
-    let anchor = Anchor { compacted: Compacted { since: 2, places: runs([place(FIRST)].into_iter()) }, ..anchor() };
-    assert_eq!(Medium::default().scanned_from(anchor, true).block_used_twice(), Some(place(FIRST)));
+    assert_eq!(Medium::default().scanned_from(LogTail { places: two.to_vec(), ..log_tail() }, true).block_used_twice(), Some(Pbn(61)));
+    let log_tail = LogTail { compacted: Compacted { since: 2, places: runs([place(FIRST)].into_iter()) }, ..log_tail() };
+    assert_eq!(Medium::default().scanned_from(log_tail, true).block_used_twice(), Some(place(FIRST)));
 }

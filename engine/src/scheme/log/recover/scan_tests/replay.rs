@@ -16,7 +16,7 @@ fn cleared(lbn: u64, blocks: u64, old: Option<u64>) -> Effect<'static> {
 
 fn replayed(log: &Medium, wrong: &[u64]) -> Vec<(u64, Effect<'static>)> {
     let wrong: BTreeSet<Pbn> = wrong.iter().copied().map(Pbn).collect();
-    let (mut ended, mut effects) = log.all_scanned_from(anchor(), true);
+    let (mut ended, mut effects) = log.all_scanned_from(log_tail(), true);
     ended.replay(&wrong, &mut |epoch, effect| effects.push((epoch, kept(effect))));
     effects.into_iter().map(|(epoch, effect)| (epoch.get(), effect)).collect()
 }
@@ -121,7 +121,7 @@ fn drops_before_the_log_tail_are_forgotten() {
 /// then.
 #[test]
 fn what_is_known_to_be_flushed_is_handed_on_at_once() {
-    let mut scan = Scan::new(anchor(), LIMITS);
+    let mut scan = Scan::new(log_tail(), LIMITS);
     let closing = changed(unit(13, vec![closing(12, &[21])]), |h| h.incarnation = 5);
     let units = [unit(11, vec![new(1, 20, None)]), unit(12, vec![new(2, 21, Some(7)), new(3, 22, None)]), closing];
     let mut handed_on = Vec::new();

@@ -7,13 +7,13 @@ use super::refused::SuperblockError;
 use crate::units::{Epoch, count, index};
 
 /// Bytes of the log tail.
-pub const LOG_ANCHOR_BYTES: usize = 1024;
+pub const LOG_TAIL_BYTES: usize = 1024;
 /// The most runs of compacted units.
 pub const COMPACTED_RUNS_MAX: usize = 128;
 
 layout! {
     /// The log tail's fields.
-    at, "Anchor", LOG_ANCHOR_BYTES;
+    at, "Anchor", LOG_TAIL_BYTES;
     SEQUENCE 8,
     INCARNATION 8,
     EPOCH 8,
@@ -30,7 +30,7 @@ layout! {
 
 /// The place where the log scan begins, and the state of the log there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Anchor {
+pub struct LogTail {
     /// The sequence of the next unit; from 1.
     pub sequence: u64,
     /// The incarnation of the log before it: no unit of a lower one is accepted.
@@ -63,7 +63,7 @@ pub struct Barrier {
     pub incarnation: u64,
 }
 
-impl Anchor {
+impl LogTail {
     /// The log tail of a log of this incarnation in which nothing was ever written.
     #[must_use]
     pub fn of_new_log(incarnation: u64, places: Vec<Places>) -> Self {
@@ -76,24 +76,24 @@ impl Anchor {
     /// # Panics
     /// When there are too many places, or places that no volume can have, when the barrier lies before the log tail, or the compacted units
     /// behind it.
-    pub(super) fn encode(anchor: Option<&Self>, out: &mut [u8]) {
+    pub(super) fn encode(log_tail: Option<&Self>, out: &mut [u8]) {
         out.fill(0);
-        let Some(anchor) = anchor else { return };
-        at::SEQUENCE.set(out, anchor.sequence);
-        at::INCARNATION.set(out, anchor.incarnation);
-        at::EPOCH.set(out, anchor.epoch.get());
-        at::FLUSHED_UPTO.set(out, anchor.flushed_upto);
-        at::PLACES_COUNT.set(out, count(anchor.places.len()));
-        places::encode(&anchor.places, at::PLACES.of_mut(out));
-        if let Some(barrier) = &anchor.barrier {
-            assert!(barrier.incarnation > 0 && barrier.sequence >= anchor.sequence, "{barrier:?} lies before the log tail");
+        let Some(log_tail) = log_tail else { return };
+        at::SEQUENCE.set(out, log_tail.sequence);
+        at::INCARNATION.set(out, log_tail.incarnation);
+        at::EPOCH.set(out, log_tail.epoch.get());
+        at::FLUSHED_UPTO.set(out, log_tail.flushed_upto);
+        at::PLACES_COUNT.set(out, count(log_tail.places.len()));
+        places::encode(&log_tail.places, at::PLACES.of_mut(out));
+        if let Some(barrier) = &log_tail.barrier {
+            assert!(barrier.incarnation > 0 && barrier.sequence >= log_tail.sequence, "{barrier:?} lies before the log tail");
             at::BARRIER_SEQUENCE.set(out, barrier.sequence);
             at::BARRIER_INCARNATION.set(out, barrier.incarnation);
         }
-        assert!(anchor.compacted.is_sound(anchor.sequence), "compacted: {:?} before {}", anchor.compacted, anchor.sequence);
-        at::COMPACTED_SINCE.set(out, anchor.compacted.since);
-        at::COMPACTED_COUNT.set(out, count(anchor.compacted.places.len()));
-        places::encode(&anchor.compacted.places, at::COMPACTED.of_mut(out));
+        assert!(log_tail.compacted.is_sound(log_tail.sequence), "compacted: {:?} before {}", log_tail.compacted, log_tail.sequence);
+        at::COMPACTED_SINCE.set(out, log_tail.compacted.since);
+        at::COMPACTED_COUNT.set(out, count(log_tail.compacted.places.len()));
+        places::encode(&log_tail.compacted.places, at::COMPACTED.of_mut(out));
     }
 
     /// Reads the field of a superblock. The superblock checks whether the rest is zero and whether the numbers are within its bounds.

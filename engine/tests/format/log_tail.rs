@@ -2,30 +2,30 @@
 
 use super::superblock::forged;
 use super::{encoded, eventful, fresh};
-use onefold_engine::format::anchor::at;
 use onefold_engine::format::layout::Field;
+use onefold_engine::format::log_tail::at;
 use onefold_engine::format::superblock::at as at_superblock;
 use onefold_engine::format::{
-    Anchor, Barrier, COMPACTED_RUNS_MAX, COUNTER_MAX, Compacted, PLACES_MAX, Places, Superblock, SuperblockError,
+    Barrier, COMPACTED_RUNS_MAX, COUNTER_MAX, Compacted, LogTail, PLACES_MAX, Places, Superblock, SuperblockError,
 };
 use onefold_engine::units::{Epoch, Pbn};
 use proptest::prelude::*;
 
-const ANCHOR: usize = at_superblock::LOG_ANCHOR.offset;
+const ANCHOR: usize = at_superblock::LOG_TAIL.offset;
 
 fn of(places: Vec<Places>) -> Superblock {
     let mut s = fresh();
-    s.anchor = Some(Anchor::of_new_log(0, places));
+    s.log_tail = Some(LogTail::of_new_log(0, places));
     s
 }
 
 #[test]
 fn without_a_log_all_is_zero() {
-    assert_eq!(fresh().anchor, None);
-    assert!(encoded(&fresh(), 0)[ANCHOR..][..at_superblock::LOG_ANCHOR.width].iter().all(|&byte| byte == 0));
+    assert_eq!(fresh().log_tail, None);
+    assert!(encoded(&fresh(), 0)[ANCHOR..][..at_superblock::LOG_TAIL.width].iter().all(|&byte| byte == 0));
     let mut emptied = eventful();
     emptied.set_log_live(false);
-    emptied.anchor = None;
+    emptied.log_tail = None;
     assert_eq!(Superblock::decode(&encoded(&emptied, 1), 1), Ok(emptied));
 }
 
@@ -55,7 +55,7 @@ fn places_outside_the_volume_are_refused() {
 #[test]
 fn units_to_scan_may_be_known_to_be_flushed_and_are_numbered_from_one() {
     let decoded = forged(&eventful(), |page| page[ANCHOR + at::FLUSHED_UPTO.offset] = 31).expect("a superblock that confirms");
-    assert_eq!(decoded.anchor.map(|anchor| (anchor.sequence, anchor.flushed_upto)), Some((30, 31)));
+    assert_eq!(decoded.log_tail.map(|log_tail| (log_tail.sequence, log_tail.flushed_upto)), Some((30, 31)));
     let error = forged(&of(Vec::new()), |page| {
         page[ANCHOR + at::SEQUENCE.offset] = 0;
         page[ANCHOR + at::EPOCH.offset] = 1;
@@ -66,8 +66,8 @@ fn units_to_scan_may_be_known_to_be_flushed_and_are_numbered_from_one() {
 #[test]
 fn a_barrier_lies_behind_the_anchor_and_has_an_incarnation() {
     let mut s = eventful();
-    let anchor = s.anchor.as_mut().expect("it has one");
-    anchor.barrier = Some(Barrier { sequence: anchor.sequence, incarnation: 1 });
+    let log_tail = s.log_tail.as_mut().expect("it has one");
+    log_tail.barrier = Some(Barrier { sequence: log_tail.sequence, incarnation: 1 });
     let barred = |sequence: u8, incarnation: u8| {
         forged(&s, |page| {
             page[ANCHOR + at::BARRIER_SEQUENCE.offset] = sequence;
@@ -76,14 +76,14 @@ fn a_barrier_lies_behind_the_anchor_and_has_an_incarnation() {
     };
     assert_eq!(barred(29, 1), Err(SuperblockError::UnknownValue { field: "BARRIER_SEQUENCE", value: 29 }));
     assert_eq!(barred(30, 0), Err(SuperblockError::UnknownValue { field: "BARRIER_SEQUENCE", value: 30 }));
-    assert_eq!(barred(30, 1).map(|s| s.anchor), Ok(s.anchor.clone()));
+    assert_eq!(barred(30, 1).map(|s| s.log_tail), Ok(s.log_tail.clone()));
 }
 
 #[test]
 fn what_was_compacted_lies_before_the_log_scan() {
     let s = eventful();
-    let anchor = s.anchor.clone().expect("it has one");
-    assert_eq!((anchor.compacted.since, anchor.compacted.places.len(), anchor.sequence), (20, 2, 30));
+    let log_tail = s.log_tail.clone().expect("it has one");
+    assert_eq!((log_tail.compacted.since, log_tail.compacted.places.len(), log_tail.sequence), (20, 2, 30));
     let since = |value: u8| forged(&s, |page| page[ANCHOR + at::COMPACTED_SINCE.offset] = value).map(|_| ());
     let error = |value| Err(SuperblockError::UnknownValue { field: "COMPACTED_SINCE", value });
     assert_eq!([28, 29, 30].map(since), [Ok(()), error(29), error(30)]);
@@ -104,7 +104,7 @@ fn a_live_log_has_an_anchor() {
     s.set_log_live(false);
     assert_eq!((s.is_log_live(), s.features.incompatible), (false, 0));
     let error = forged(&fresh(), |page| page[at_superblock::FEATURES_INCOMPATIBLE.offset] = 1);
-    assert_eq!(error, Err(SuperblockError::NoAnchor));
+    assert_eq!(error, Err(SuperblockError::NoLogTail));
 }
 
 #[test]
@@ -163,8 +163,8 @@ proptest! {
         let since = if copies.is_empty() { 0 } else { sequence.saturating_sub(1 + back) };
         let compacted = Compacted { since, places: if sequence < 2 { Vec::new() } else { copies } };
         let mut s = eventful();
-        let anchor = Anchor { sequence, incarnation, epoch: Epoch(epoch), flushed_upto: sequence - 1 + flushed, places, barrier, compacted };
-        (s.last_log_sequence, s.last_epoch, s.incarnation, s.anchor) = (sequence - 1, Epoch(epoch), incarnation + 1000, Some(anchor));
+        let log_tail = LogTail { sequence, incarnation, epoch: Epoch(epoch), flushed_upto: sequence - 1 + flushed, places, barrier, compacted };
+        (s.last_log_sequence, s.last_epoch, s.incarnation, s.log_tail) = (sequence - 1, Epoch(epoch), incarnation + 1000, Some(log_tail));
         prop_assert_eq!(Superblock::decode(&encoded(&s, 3), 3), Ok(s));
     }
 }
