@@ -8,6 +8,7 @@ mod structure;
 
 mod commits;
 mod figures;
+mod mutants;
 mod plan;
 mod rules;
 
