@@ -74,7 +74,9 @@ pub struct Arguments {
     /// Like a smartphone of SmartDedup's Table 1: 1 to 6, or all. Other options can give what the table leaves open; docs/tracing.md lists
     /// the assumptions.
     #[arg(long, value_name = "ROW|all", value_parser = parse_phones, help_heading = "Content",
-          conflicts_with_all = ["distribution", "blocks", "requests", "duplication", "duplication_ever", "reads", "overwrites", "working_set"])]
+          conflicts_with_all = [
+              "distribution", "blocks", "requests", "duplication", "duplication_ever", "reads", "overwrites", "working_set"
+          ])]
     phone: Option<Phones>,
     /// Part of the distribution, or of the phone's trace, that is made: 0.001 by default for a phone, 1 for a distribution.
     #[arg(long, value_name = "SHARE", value_parser = parse_scale, help_heading = "Length")]

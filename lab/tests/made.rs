@@ -18,8 +18,9 @@ fn near(came: &Value, asked: f64, bearable: f64) {
 #[test]
 fn a_trace_from_parameters_shows_them() {
     let home = Home::new();
-    let options = "--blocks 20000 --duplication 30% --duplication-ever 0.35 --zero 5% --overwrites 0.6 --reads 0.4 --fua 10% --flush-every 16 \
-                   --request-blocks 1:70,8:20,16-32:10 --compressed 1024 --access hotspot --hotspot 80/20 --rate 500 --seed 7";
+    let options = "--blocks 20000 --duplication 30% --duplication-ever 0.35 --zero 5% --overwrites 0.6 --reads 0.4 --fua 10% \
+                   --flush-every 16 --request-blocks 1:70,8:20,16-32:10 --compressed 1024 --access hotspot --hotspot 80/20 \
+                   --rate 500 --seed 7";
     let words: Vec<&str> = options.split_whitespace().collect();
     let made = home.json(&[&["synth", "--out", "t"], &words[..]].concat());
     assert_eq!((made["version"].as_u64(), made["report"].as_str()), (Some(1), Some("trace-synth")));

@@ -53,8 +53,8 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
     let (coverage, mut found) = explore(&arguments);
     println!("{}", coverage.table(arguments.modes));
     println!(
-        "seed {}: {} runs, {} states opened, {} distinct, {} device events, {} of them under the set checker; {} stops enumerated to the last \
-         metadata state; {} lives with something spoilt, noticed in {}",
+        "seed {}: {} runs, {} states opened, {} distinct, {} device events, {} of them under the set checker; {} stops enumerated to the \
+         last metadata state; {} lives with something spoilt, noticed in {}",
         arguments.seed,
         coverage.runs,
         coverage.opened,

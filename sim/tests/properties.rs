@@ -58,8 +58,10 @@ const BLOCKS: u64 = 4;
 fn happening() -> impl Strategy<Value = Happening> {
     let first = 0..BLOCKS;
     prop_oneof![
-        6 => (first.clone(), prop::collection::vec(0u8..6, 1..=3), any::<bool>()).prop_map(|(first, letters, fua)| Happening::Write { first, letters, fua }),
-        3 => (first.clone(), 0u64..8, 1u64..=8, 0u8..6).prop_map(|(first, sector, sectors, letter)| Happening::Part { first, sector, sectors, letter }),
+        6 => (first.clone(), prop::collection::vec(0u8..6, 1..=3), any::<bool>())
+            .prop_map(|(first, letters, fua)| Happening::Write { first, letters, fua }),
+        3 => (first.clone(), 0u64..8, 1u64..=8, 0u8..6)
+            .prop_map(|(first, sector, sectors, letter)| Happening::Part { first, sector, sectors, letter }),
         3 => (first.clone(), 1u64..=BLOCKS).prop_map(|(first, blocks)| Happening::Read { first, blocks }),
         3 => Just(Happening::Flush),
         2 => (first.clone(), 1u64..=BLOCKS).prop_map(|(first, blocks)| Happening::Discard { first, blocks }),

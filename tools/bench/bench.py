@@ -23,7 +23,8 @@ def benchmarks():
         for line in file:
             if not line.startswith("#") and line.strip():
                 name, unit, holds, target, runner, what = line.rstrip("\n").split("\t")
-                found[name] = {"unit": unit, "op": holds, "target": None if holds == NO_TARGET else float(target), "runner": runner, "what": what}
+                target = None if holds == NO_TARGET else float(target)
+                found[name] = {"unit": unit, "op": holds, "target": target, "runner": runner, "what": what}
     return found
 
 

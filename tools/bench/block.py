@@ -96,7 +96,8 @@ class Attached:
 
 
 def roomy(options):
-    """Puts the store into a directory in memory if there is room for a few: then a model, and not this machine's disk, determines the times."""
+    """Puts the store into a directory in memory if there is room for a few: then a model, and not this machine's disk, determines the
+    times."""
     shm = "/dev/shm"
     if os.path.isdir(shm) and shutil.disk_usage(shm).free > 8 << 30:
         options.dir = shm

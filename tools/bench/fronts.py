@@ -118,7 +118,8 @@ def imaged_tree(place, kind, *options):
     if kind == "fuse":
         call("dd", f"if={image}", f"of={front.attached.device}", "bs=256K", "conv=sparse,fsync", "oflag=direct")
     else:
-        call("nbdcopy", "--requests=1", "--connections=1", "--flush", "--destination-is-zero", "--request-size=262144", image, front.attached.uri)
+        how = ("--requests=1", "--connections=1", "--flush", "--destination-is-zero", "--request-size=262144")
+        call("nbdcopy", *how, image, front.attached.uri)
     return front.close()
 
 

@@ -1,4 +1,5 @@
-"""Measures the savings that a kill or a power loss costs: a tree is copied, the server is killed, and the tree is copied again when the volume reports that its index is filled."""
+"""Measures the savings that a kill or a power loss costs: a tree is copied, the server is killed, and the tree is copied again when the
+volume reports that its index is filled."""
 
 import os
 import statistics
@@ -198,7 +199,14 @@ def throughput(options):
             with client(server) as handle:
                 handle.flush()
             after, _ = fio(server, seed + 50, offset=GIB, **job)
-            speeds.append({"MiB/s while it goes on": round(during / MIB, 1), "MiB/s then": round(after / MIB, 1), "went on for s": round(waited, 1), "said": filled(store)})
+            speeds.append(
+                {
+                    "MiB/s while it goes on": round(during / MIB, 1),
+                    "MiB/s then": round(after / MIB, 1),
+                    "went on for s": round(waited, 1),
+                    "said": filled(store),
+                }
+            )
             if is_over:
                 raise onefold.Failed("the index was filled before the job had ended, so nothing was measured")
             ratios.append(during / after)

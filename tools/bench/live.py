@@ -97,12 +97,14 @@ def fio(server, seed, **more):
 
 
 def ratio(options, span, fill, create=ORDERED, **more):
-    """Returns the throughput of a volume, created with these options, divided by that of passthrough: measured in turn, the median of RUNS."""
+    """Returns the throughput of a volume, created with these options, divided by that of passthrough: measured in turn, the median of
+    RUNS."""
     with Place(options) as place:
         bare, store = place.file("bare"), place.file("volume")
         size = 2 * span
         # Both are preallocated and written before, so that neither pays for the growth of its file.
-        subprocess.run(["dd", "if=/dev/zero", f"of={bare}", "bs=1M", f"count={size // MIB}", "oflag=direct"], check=True, stderr=subprocess.DEVNULL)
+        zeroing = ["dd", "if=/dev/zero", f"of={bare}", "bs=1M", f"count={size // MIB}", "oflag=direct"]
+        subprocess.run(zeroing, check=True, stderr=subprocess.DEVNULL)
         shutil.copyfile(bare, store)
         onefold.run("create", store, "--force", *create)
         servers = {"passthrough": place.serve(bare, "--passthrough"), "volume": place.serve(store)}
@@ -295,7 +297,8 @@ def second_copy(options, create=ORDERED, synced=False):
             """Returns how the blocks so far were stored, and the units that were read for it, by class."""
             stats = onefold.report("stats", store)
             read = {count["what"]: count["bytes"] // 4096 for count in stats["device"] if count["what"].startswith("read ")}
-            return {**{key: stats["dedup"][key] for key in ("duplicates", "new_blocks", "unchanged", "zeroes")}, **read, "read": sum(read.values())}
+            stored = {key: stats["dedup"][key] for key in ("duplicates", "new_blocks", "unchanged", "zeroes")}
+            return {**stored, **read, "read": sum(read.values())}
 
         def rebuilt():
             notices = onefold.report("status", store)["attached"]["condition"]["notices"]

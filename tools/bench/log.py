@@ -48,7 +48,8 @@ def counted(store):
 
 
 def fsync(options, **more):
-    """Measures the throughput of 4 KiB writes that are synced one at a time, divided by that of passthrough on the same slowed store: the median of the pairs."""
+    """Measures the throughput of 4 KiB writes that are synced one at a time, divided by that of passthrough on the same slowed store: the
+    median of the pairs."""
     span = 128 * MIB
     with Place(roomy(options)) as place:
         bare, store = place.file("bare"), place.file("volume")
@@ -62,7 +63,15 @@ def fsync(options, **more):
             # The first of a pair alternates.
             for name in list(servers)[:: 1 if number % 2 else -1]:
                 speed, costs[name] = live.fio(
-                    servers[name], options.seed * 100 + number, size=span, rw="randwrite", bs="4k", iodepth=1, norandommap=1, runtime=PAIR_S, **more
+                    servers[name],
+                    options.seed * 100 + number,
+                    size=span,
+                    rw="randwrite",
+                    bs="4k",
+                    iodepth=1,
+                    norandommap=1,
+                    runtime=PAIR_S,
+                    **more,
                 )
                 found[name].append(speed / BLOCK)
         ledger = counted(store)

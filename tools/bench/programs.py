@@ -21,7 +21,8 @@ class Missing(Exception):
 
 
 class SqliteLoad:
-    """Fills a table with two indexes row by row: first with a rollback journal, then with a write-ahead log; each transaction is durable."""
+    """Fills a table with two indexes row by row: first with a rollback journal, then with a write-ahead log; each transaction is
+    durable."""
 
     name = "sqlite-load"
     ROWS = 600
@@ -47,7 +48,8 @@ class SqliteLoad:
             "    for n in range(rows):\n"
             "        base.execute('begin')\n"
             "        for _ in range(3):\n"
-            "            body = ' '.join(draw.choice(('lorem', 'ipsum', 'dolor', 'sit', 'amet')) + str(draw.randrange(99)) for _ in range(60))\n"
+            "            body = ' '.join("
+            "draw.choice(('lorem', 'ipsum', 'dolor', 'sit', 'amet')) + str(draw.randrange(99)) for _ in range(60))\n"
             "            base.execute('insert into messages (thread, sent, body) values (?, ?, ?)', (draw.randrange(40), n, body))\n"
             "        base.execute('update messages set body = body || ? where id = ?', ('.', draw.randrange(3 * n + 3)))\n"
             "        base.execute('commit')\n"

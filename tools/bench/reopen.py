@@ -21,8 +21,8 @@ MEMORY_DIR = "/dev/shm"
 
 
 class Filling:
-    """Synced writes until a log is full: it takes nearly all of its share of memory, or has nearly all of its units, in a scan that is nearly as
-    long as possible before the log is compacted."""
+    """Synced writes until a log is full: it takes nearly all of its share of memory, or has nearly all of its units, in a scan that is
+    nearly as long as possible before the log is compacted."""
 
     FULL = 0.9
     # docs/log.md, *Units of the log*: units to scan and compacted units.
@@ -61,7 +61,12 @@ class Filling:
             self.longest = max(self.longest, walk)
             fullness = max(used / share, (walk + compacted) / self.UNITS_MAX)
             if fullness >= self.FULL and walk >= self.FULL * self.longest:
-                return {"writes": self.number, "live records, MiB": round(used / MIB, 2), "units to scan": walk, "compacted units": compacted}
+                return {
+                    "writes": self.number,
+                    "live records, MiB": round(used / MIB, 2),
+                    "units to scan": walk,
+                    "compacted units": compacted,
+                }
             # The state is asked for rarely while the log is far from full, because a question takes as long as a hundred writes.
             commits = few if fullness >= self.FULL else 8 * few
         raise onefold.Failed(f"the log is not full after {self.number} writes")
@@ -123,7 +128,8 @@ def states(store, over):
 
 
 def crashed(options, flush_every, memory, kind=Plain):
-    """Kills a volume with a full log on this machine's disk, and returns what its opening reads until the first read is answered, and how long that takes."""
+    """Kills a volume with a full log on this machine's disk, and returns what its opening reads until the first read is answered, and how
+    long that takes."""
     with Place(options) as place:
         store = place.file("large")
         # It is filled where flushes take no time, because that takes hundreds of thousands of them.
@@ -149,7 +155,8 @@ def crashed(options, flush_every, memory, kind=Plain):
             handle.pread(BLOCK, kind.READ)
             milliseconds = (time.monotonic() - began) * 1000
             over.set()
-            read = {count["what"][5:]: count["bytes"] for count in onefold.report("stats", store)["device"] if count["what"].startswith("read ")}
+            counts = onefold.report("stats", store)["device"]
+            read = {count["what"][5:]: count["bytes"] for count in counts if count["what"].startswith("read ")}
             said = states_seen.result() if states_seen else None
         peak = live.peak_mib(server.process.pid)
         logged = onefold.report("status", store)["attached"]["condition"]["notices"]
@@ -169,7 +176,8 @@ def crashed(options, flush_every, memory, kind=Plain):
 
 
 def reopen(options, memory=DEFAULT_MEMORY):
-    """Returns the worst of logs filled by synced single writes, by commits of 32 and by large commits, and of one on a fragmented volume."""
+    """Returns the worst of logs filled by synced single writes, by commits of 32 and by large commits, and of one on a fragmented
+    volume."""
     made = {f"a flush every {every}": crashed(options, every, memory) for every in (1, 32, 2048)}
     return made, {**made, "fragmented, a flush every 1": crashed(options, 1, memory, Fragmented)}
 

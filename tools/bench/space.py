@@ -1,4 +1,5 @@
-"""Measures the space that a tree takes on a volume in commit mode `log`, over either front-end, also after each of its files was overwritten."""
+"""Measures the space that a tree takes on a volume in commit mode `log`, over either front-end, also after each of its files was
+overwritten."""
 
 import contextlib
 import json
@@ -152,7 +153,8 @@ def copied(tree, volume):
 
 
 def overwritten(tree, volume, store, draw, round_number):
-    """Overwrites each file in another order, and returns the most blocks that were taken meanwhile. Each block is similar to the file's own, but new."""
+    """Overwrites each file in another order, and returns the most blocks that were taken meanwhile. Each block is similar to the file's
+    own, but new."""
     order = list(tree.files)
     draw.shuffle(order)
     most = taken(store)

@@ -1,8 +1,8 @@
 """Runs real software on ext4 on a slowed store: on a volume and on the bare store in turn, with the same model below both.
 
-Run time counts from the first command of the workload to the end of the unmount, on a file system that was unmounted and mounted again after its
-setup. The backing store lies in memory if there is room for it, so that the model, and not this machine's disk, determines the times;
-what the store adds all the same is printed.
+Run time counts from the first command of the workload to the end of the unmount, on a file system that was unmounted and mounted again
+after its setup. The backing store lies in memory if there is room for it, so that the model, and not this machine's disk, determines the
+times; what the store adds all the same is printed.
 """
 
 import os
@@ -120,7 +120,8 @@ def once(place, program, scheme, number):
 
 
 def run(name, options):
-    """Returns the run time on a volume divided by that on the bare store and by its target, if there is one; the worst of the programs that ran."""
+    """Returns the run time on a volume divided by that on the bare store and by its target, if there is one; the worst of the programs that
+    ran."""
     compared = COMPARED[name]
     schemes = ["passthrough", *compared]
     names = os.environ.get("ONEFOLD_BENCH_PROGRAMS")

@@ -7,10 +7,12 @@
 #        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--recorded DIRECTORY] [--jobs N] [--json] [--record]
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 if a target is missed.
-# --record appends each figure to docs/figures.tsv, with the date, the commit and the processor (docs/testing.md). It refuses a work tree whose code
-# differs from the last commit. Without it nothing in the tree changes. Of `papers` it records each target, and prints them as --json does.
-# Benchmarks marked `counts` and `steps` run the engine in the simulator; `live`, `log`, `reopen`, `space`, `record` and `pace` run the built binary on this machine, need fio,
-# libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp). `replay` and `workloads` need root, FUSE and loop devices besides.
+# --record appends each figure to docs/figures.tsv, with the date, the commit and the processor (docs/testing.md). It refuses a work tree
+# whose code differs from the last commit. Without it nothing in the tree changes. Of `papers` it records each target, and prints them as
+# --json does.
+# Benchmarks marked `counts` and `steps` run the engine in the simulator; `live`, `log`, `reopen`, `space`, `record` and `pace` run the
+# built binary on this machine, need fio, libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp). `replay` and `workloads`
+# need root, FUSE and loop devices besides.
 # `fronts` needs root, FUSE and loop devices, `killed` FUSE; ONEFOLD_BENCH_TREE is the tree that they copy (/usr/share and /usr/share/doc).
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or

@@ -77,7 +77,8 @@ step "Choose a real tree of this machine: at least $MIB_MIN MiB and $FILES_MIN f
 # too little there, so the sources of the crates, this checkout and apt's lists are added.
 choose_tree() {
     {
-        find /usr "${CARGO_HOME:-$HOME/.cargo}/registry/src" -mindepth 2 -maxdepth 2 -type d -not -path '/usr/src/*' -print0 2>/dev/null || true
+        find /usr "${CARGO_HOME:-$HOME/.cargo}/registry/src" -mindepth 2 -maxdepth 2 -type d \
+            -not -path '/usr/src/*' -print0 2>/dev/null || true
         printf '%s\0' "$PWD/.git" "$PWD/data" /var/lib/apt /var/lib/dpkg
     } |
         while IFS= read -r -d '' directory; do

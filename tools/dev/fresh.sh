@@ -8,8 +8,9 @@
 #   --dir DIRECTORY   the folder of the chroots (default: below $TMPDIR or /var/tmp); each needs 12 GiB
 #   --keep            keep the chroots
 #
-# What is cloned is the last commit, not the work tree. The chroot, which is the root of its mount namespace, gets /dev, /proc, /sys and a tmpfs at /run, in mount and process
-# namespaces of its own, which end with it. Packages come from the mirror that this machine's own apt sources name. Needs root.
+# What is cloned is the last commit, not the work tree. The chroot, which is the root of its mount namespace, gets /dev, /proc, /sys and a
+# tmpfs at /run, in mount and process namespaces of its own, which end with it. Packages come from the mirror that this machine's own apt
+# sources name. Needs root.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -104,7 +105,8 @@ if [[ $release == bookworm ]]; then
     path="/opt/cargo-bin:$path"
     set -- RUSTUP_HOME=/opt/rustup RUSTUP_AUTO_INSTALL=0 "$@"
 fi
-# The root of the mount namespace, as on a machine: within a mere chroot no other namespace can be made, and paths in others are resolved from outside.
+# The root of the mount namespace, as on a machine: within a mere chroot no other namespace can be made, and paths in others are resolved
+# from outside.
 mkdir -p "$root/mnt/outside"
 cd "$root"
 pivot_root . mnt/outside

@@ -6,9 +6,9 @@
 #   --seconds N   the time for each target (default 60)
 #   TARGET        fuzz only these targets; default: all
 #
-# The targets are in fuzz/. Coverage is instrumented by flags that every compiler from 1.85 on has: no nightly and no cargo-fuzz is needed. The
-# corpus grows in target/fuzz/corpus/; an input that fails is left in target/fuzz/artifacts/ and replayed by: target/fuzz/.../TARGET FILE. Once mended,
-# it is kept in fuzz/found/TARGET/, with which each run begins.
+# The targets are in fuzz/. Coverage is instrumented by flags that every compiler from 1.85 on has: no nightly and no cargo-fuzz is needed.
+# The corpus grows in target/fuzz/corpus/; an input that fails is left in target/fuzz/artifacts/ and replayed by: target/fuzz/.../TARGET
+# FILE. Once mended, it is kept in fuzz/found/TARGET/, with which each run begins.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

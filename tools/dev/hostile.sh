@@ -9,8 +9,8 @@
 #   --only N         try only image number N of the seed
 #   --dir DIRECTORY  the directory of the images (default: a scratch directory)
 #
-# The program is app/examples/hostile/: it writes hostile numbers into superblocks, pages and units of the log, with every check made right, and
-# runs the built binary on them. Prints seed and count; ends with 1 where something panics, hangs, dies, or takes too much memory.
+# The program is app/examples/hostile/: it writes hostile numbers into superblocks, pages and units of the log, with every check made right,
+# and runs the built binary on them. Prints seed and count; ends with 1 where something panics, hangs, dies, or takes too much memory.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

@@ -3,8 +3,9 @@
 #
 # usage: ./dev test [--crash-minutes N] [--only STAGE]...
 #
-# Stages, in order: fmt, clippy, fuzz, doc, shell, deny, tests, crash, hostile, kill9, cuts. `fuzz` checks that the targets of ./dev fuzz compile;
-# `tests` are all tests of cargo: unit, property, end to end, style; crash, hostile, kill9 and cuts are short runs of those commands.
+# Stages, in order: fmt, clippy, fuzz, doc, shell, deny, tests, crash, hostile, kill9, cuts. `fuzz` checks that the targets of ./dev fuzz
+# compile; `tests` are all tests of cargo: unit, property, end to end, style; crash, hostile, kill9 and cuts are short runs of those
+# commands.
 # Warnings of the compiler, lints, formatting and shellcheck's warnings are errors only on the versions that .ci/toolchain names;
 # on others they are shown and counted, because new versions have new rules.
 # Each line `test result:` of cargo is counted; a stage that is no cargo test counts as one. A test that cannot run here says

@@ -8,8 +8,8 @@
 #   --jobs N     at once (default 2)
 #   NAME         those whose names begin with it, such as life/log or replay/05_vehicle; default: all
 #
-# Runs the scenes of the count benches, the cases of Figure 1, the shipped traces by three schemes, weak and strong, and 300 lives of the crash explorer in
-# each mode. Ends with 1 where a transcript differs.
+# Runs the scenes of the count benches, the cases of Figure 1, the shipped traces by three schemes, weak and strong, and 300 lives of the
+# crash explorer in each mode. Ends with 1 where a transcript differs.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

@@ -4,10 +4,11 @@
 # usage: ./dev workloads list
 #        ./dev workloads record [NAME...] [--dir DIRECTORY] [--out DIRECTORY]
 #
-# Each program runs on ext4 on a file that `onefold attach --passthrough` serves and `onefold trace record` records: mkfs, setup, run, umount, each a
-# phase. The traces are left in target/workloads/NAME (--out), with summary.json, which sets their duplication beside that of the shipped trace of the
-# same program. Needs root, fio, debootstrap and e2fsprogs, up to 10 GiB below --dir (default: $TMPDIR or /var/tmp) and, for what
-# installs packages, a Debian mirror. `list` shows what else some of them need. `./dev bench papers` replays the traces in target/workloads.
+# Each program runs on ext4 on a file that `onefold attach --passthrough` serves and `onefold trace record` records: mkfs, setup, run,
+# umount, each a phase. The traces are left in target/workloads/NAME (--out), with summary.json, which sets their duplication beside that of
+# the shipped trace of the same program. Needs root, fio, debootstrap and e2fsprogs, up to 10 GiB below --dir (default: $TMPDIR or /var/tmp)
+# and, for what installs packages, a Debian mirror. `list` shows what else some of them need. `./dev bench papers` replays the traces in
+# target/workloads.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

@@ -25,7 +25,8 @@ def write_pages(root, count):
         pictures = "".join(f'<canvas id="c{n}" width="600" height="400"></canvas>' for n in range(4))
         script = (
             "for (const c of document.querySelectorAll('canvas')) { const d = c.getContext('2d');"
-            f" for (let i = 0; i < 2000; i++) {{ d.fillStyle = `hsl(${{i * 7 + {page}}} 80% 50%)`; d.fillRect(i * 37 % 600, i * 91 % 400, 20, 20); }}"
+            f" for (let i = 0; i < 2000; i++) {{ d.fillStyle = `hsl(${{i * 7 + {page}}} 80% 50%)`;"
+            " d.fillRect(i * 37 % 600, i * 91 % 400, 20, 20); }"
             " localStorage.setItem(c.id + location, c.toDataURL().slice(0, 20000)); }"
         )
         body = " ".join(f"word{draw.randrange(997)}" for _ in range(6000))

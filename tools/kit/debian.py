@@ -70,5 +70,6 @@ def unpack(archive, root):
     """Unpacks such a tar, with the devices that apt needs."""
     sh(
         f"tar -C {root} -xpf {archive} && mkdir -p {root}/proc {root}/dev;"
-        f" test -c {root}/dev/null || mknod -m 666 {root}/dev/null c 1 3; test -c {root}/dev/urandom || mknod -m 666 {root}/dev/urandom c 1 9"
+        f" test -c {root}/dev/null || mknod -m 666 {root}/dev/null c 1 3;"
+        f" test -c {root}/dev/urandom || mknod -m 666 {root}/dev/urandom c 1 9"
     )

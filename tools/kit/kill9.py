@@ -186,7 +186,8 @@ class Kills:
         return events
 
     def expect_lost_report(self):
-        """Checks that the first flush after the store's failure reports an error if anything acknowledged is lost, and that no later one does."""
+        """Checks that the first flush after the store's failure reports an error if anything acknowledged is lost, and that no later one
+        does."""
         device = os.open(self.device, os.O_RDWR)
         try:
             os.fsync(device)

@@ -29,7 +29,8 @@ def report(*words, check=True, binary=BINARY):
     try:
         return json.loads(done.stdout)
     except json.JSONDecodeError as error:
-        raise Failed(f"{os.path.basename(binary)} {' '.join(map(str, words))} --json printed no JSON ({error}):\n{done.stdout}{done.stderr}") from error
+        command = f"{os.path.basename(binary)} {' '.join(map(str, words))} --json"
+        raise Failed(f"{command} printed no JSON ({error}):\n{done.stdout}{done.stderr}") from error
 
 
 def server_pids(volume):

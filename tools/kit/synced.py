@@ -1,7 +1,7 @@
 """Writes files, syncs them, and reports each one only then: a crash may not lose them.
 
-`synced.py write DIRECTORY SEED` prints a line "NAME GENERATION" for each file that is durable: written beside, fsynced, renamed over the old
-one, the directory fsynced, and the file system still takes changes. It ends when it is killed or an operation fails.
+`synced.py write DIRECTORY SEED` prints a line "NAME GENERATION" for each file that is durable: written beside, fsynced, renamed over the
+old one, the directory fsynced, and the file system still takes changes. It ends when it is killed or an operation fails.
 `verify(directory, lines)` checks that each file is of its last printed generation or a later one, and whole.
 """
 

@@ -35,7 +35,11 @@ SERVER = '-o "-k $PGHOST -c listen_addresses= -c checkpoint_timeout=30s" -l $PGH
 def pgbench_setup(root, _cache):
     # Only its creator may enter the folder of the recording.
     sh(f"chmod 711 {root} {root}/..; mkdir {root}/pg; chown postgres {root}/pg")
-    postgres(root, f"initdb -A trust >/dev/null; pg_ctl start {SERVER} >/dev/null; pgbench -q -i -s 10 postgres 2>/dev/null; pg_ctl stop -m fast >/dev/null")
+    postgres(
+        root,
+        f"initdb -A trust >/dev/null; pg_ctl start {SERVER} >/dev/null; pgbench -q -i -s 10 postgres 2>/dev/null;"
+        " pg_ctl stop -m fast >/dev/null",
+    )
 
 
 def pgbench(root, _cache):
@@ -83,7 +87,9 @@ def vehicle(root, cache):
 
 # Applications like those of a phone.
 
-WORDS = "the a to of you on my is are we see at home later ok thanks when where photo call meet tomorrow train lunch work bus late soon yes no".split()
+WORDS = (
+    "the a to of you on my is are we see at home later ok thanks when where photo call meet tomorrow train lunch work bus late soon yes no"
+).split()
 
 
 def application(root, number):
@@ -101,13 +107,15 @@ def application(root, number):
         store.execute("BEGIN")
         for _ in range(draw.randint(1, 3)):
             body = " ".join(draw.choice(WORDS) for _ in range(draw.randint(3, 40)))
-            store.execute("INSERT INTO message (who, at, body, state) VALUES (?, ?, ?, 'new')", (draw.randrange(20), 1_700_000_000 + step, body))
+            message = (draw.randrange(20), 1_700_000_000 + step, body)
+            store.execute("INSERT INTO message (who, at, body, state) VALUES (?, ?, ?, 'new')", message)
         store.execute("UPDATE message SET state = 'read' WHERE id = ?", (draw.randint(1, step + 1),))
         store.execute("COMMIT")
         if step % 5 == 0:
             settings[f"setting.{draw.randrange(60)}"] = draw.randrange(1000)
             with open(os.path.join(home, "settings.xml.new"), "w", encoding="ascii") as file:
-                file.write("<map>\n" + "".join(f'  <int name="{name}" value="{value}" />\n' for name, value in settings.items()) + "</map>\n")
+                lines = "".join(f'  <int name="{name}" value="{value}" />\n' for name, value in settings.items())
+                file.write("<map>\n" + lines + "</map>\n")
                 file.flush()
                 os.fsync(file.fileno())
             os.rename(file.name, os.path.join(home, "settings.xml"))
@@ -164,7 +172,11 @@ def hadoop_grep(root, cache):
     main = "org.apache.hadoop.examples.ExampleDriver"
     options = f"-Dhadoop.tmp.dir={root}/tmp -Dmapreduce.cluster.local.dir={root}/tmp/local"
     # Small inputs joined to splits would be another program: each file is a map task, as in the shipped trace.
-    sh(f"cd {root}; HADOOP_USER_NAME=root java -Xmx1g -cp '{jars}/*' {main} grep {options} file://{root}/in file://{root}/out 'dedup[a-z]*' >{root}/log 2>&1", timeout=1500)
+    sh(
+        f"cd {root}; HADOOP_USER_NAME=root java -Xmx1g -cp '{jars}/*' {main} grep {options}"
+        f" file://{root}/in file://{root}/out 'dedup[a-z]*' >{root}/log 2>&1",
+        timeout=1500,
+    )
 
 
 # The format is that of programs.py. A program without a shipped trace is not compared.

@@ -3,7 +3,8 @@
 
 usage: epochs.py OUT.epochs PATTERN PROGRAM [ARGUMENT]...
 
-PROGRAM runs under strace; files whose path matches PATTERN, a regular expression, are recorded. Each file is taken to be empty before. For each
+PROGRAM runs under strace; files whose path matches PATTERN, a regular expression, are recorded. Each file is taken to be empty before. \
+For each
 sync OUT has {blocks: u32, then for each block its number in the file: u64, content: 4096 bytes}, little-endian; syncs with nothing to write
 are left out. `onefold-sim codecs OUT.epochs` reads it.
 """

@@ -62,15 +62,18 @@ def sqlite_modes(root, _cache):
 
 
 def dd_copy_setup(root, _cache):
-    sh(f"cd {root}; head -c 256M /dev/urandom >random; head -c 32M /dev/urandom >part; for i in 1 2 3 4 5 6 7 8; do cat part; done >repeated; rm part")
+    sh(
+        f"cd {root}; head -c 256M /dev/urandom >random; head -c 32M /dev/urandom >part;"
+        " for i in 1 2 3 4 5 6 7 8; do cat part; done >repeated; rm part"
+    )
 
 
 def dd_copy(root, _cache):
     """Copies each file twice, by blocks of two sizes, and once shifted by some bytes, which makes new blocks of it."""
     sh(
         f"cd {root}; for file in random repeated; do dd if=$file of=$file.1 bs=4k; dd if=$file of=$file.2 bs=1M; done;"
-        " (head -c 100 /dev/urandom; cat random) | head -c 256M | dd of=shifted bs=1M iflag=fullblock; head -c 256M /dev/urandom | dd of=new bs=1M"
-        " iflag=fullblock"
+        " (head -c 100 /dev/urandom; cat random) | head -c 256M | dd of=shifted bs=1M iflag=fullblock;"
+        " head -c 256M /dev/urandom | dd of=new bs=1M iflag=fullblock"
     )
 
 
@@ -80,8 +83,8 @@ def dd_copy(root, _cache):
 def fio(percent):
     def run(root, _cache):
         sh(
-            f"cd {root}; fio --name=dup --filename=file --rw=write --bs=1M --size=1G --end_fsync=1 --ioengine=psync --buffer_compress_percentage=0"
-            f" --refill_buffers --randseed=16 --dedupe_percentage={percent}"
+            f"cd {root}; fio --name=dup --filename=file --rw=write --bs=1M --size=1G --end_fsync=1 --ioengine=psync"
+            f" --buffer_compress_percentage=0 --refill_buffers --randseed=16 --dedupe_percentage={percent}"
         )
 
     return run
@@ -110,7 +113,10 @@ def vm_images(root, _cache):
         os.mkdir(place)
         sh(f"mount -o loop {root}/clone{number}.img {place}")
         try:
-            sh(f"mkdir {place}/own; cp -a {place}/usr/bin {place}/own/; head -c 8M /dev/urandom >{place}/own/data; echo clone{number} >{place}/etc/hostname")
+            sh(
+                f"mkdir {place}/own; cp -a {place}/usr/bin {place}/own/; head -c 8M /dev/urandom >{place}/own/data;"
+                f" echo clone{number} >{place}/etc/hostname"
+            )
         finally:
             sh(f"umount {place}")
     sh(f"cd {root}; tar -cf backup.tar clone0.img clone3.img")

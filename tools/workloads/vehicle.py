@@ -31,7 +31,8 @@ def main():
         for number in range(FRAMES):
             if draw.random() < 0.06:
                 lane = int(draw.integers(0, 2))
-                vehicles.append([-80 if lane else WIDTH, 150 if lane else 240, 6 if lane else -7, [int(c) for c in draw.integers(0, 255, 3)]])
+                colour = [int(c) for c in draw.integers(0, 255, 3)]
+                vehicles.append([-80 if lane else WIDTH, 150 if lane else 240, 6 if lane else -7, colour])
             frame = still.copy()
             for vehicle in vehicles:
                 x, y, speed, colour = vehicle

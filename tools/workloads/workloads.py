@@ -20,7 +20,8 @@ POINTS_MAX = 3
 
 
 def memory():
-    """Returns the bytes for the server: content may wait for the recorder there, so that bursts of writes make no gaps. Only what is used is taken."""
+    """Returns the bytes for the server: content may wait for the recorder there, so that bursts of writes make no gaps. Only what is used
+    is taken."""
     with open("/proc/meminfo", encoding="ascii") as file:
         available = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:"))
     return max(1 << 30, min(8 << 30, available // 2))

@@ -24,12 +24,14 @@ const SOUND: [(FormName, &str); 6] = [
     ),
     (
         FormName::Blkparse,
-        "  8,0    3        2     0.000000500   697  Q   W 223490 + 8 [kjournald]\n  8,0    3        3     0.000002000   697  Q FWFS 16 + 8 [j d]\n\
+        "  8,0    3        2     0.000000500   697  Q   W 223490 + 8 [kjournald]\n\
+         \x20 8,0    3        3     0.000002000   697  Q FWFS 16 + 8 [j d]\n\
          8,0    3        4     0.000003000   697  Q FWS [x]\n  8,0    3        7     1.000005000     1  Q   D 8 + 65536 [y]\nCPU3 (8,0):\n",
     ),
     (
         FormName::Csv,
-        "#onefold-trace version=1 algorithm=md5 width=2 clock=a%20b gaps=[]\ntime_ns,op,fua,offset,length,process,note,fingerprints,compressed\n\
+        "#onefold-trace version=1 algorithm=md5 width=2 clock=a%20b gaps=[]\n\
+         time_ns,op,fua,offset,length,process,note,fingerprints,compressed\n\
          7,write,true,4096,12288,\"a, \"\"b\"\"\",,0 0102 ?,? 192 ?\n8,flush,,0,0,,\"\",,\n9,mark,false,0,0,,run,,\n",
     ),
 ];

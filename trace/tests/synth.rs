@@ -75,7 +75,8 @@ proptest! {
     /// Checks the requests: their number, kind and size, FUA and flushes.
     #[test]
     fn requests_follow_the_plan(
-        requests in 2000u64..5000, reads in 0.0..0.9f64, fua in 0.0..1.0f64, every in 1u64..50, sizes in sizes(), access in access(), seed in any::<u64>(),
+        requests in 2000u64..5000, reads in 0.0..0.9f64, fua in 0.0..1.0f64, every in 1u64..50, sizes in sizes(), access in access(),
+        seed in any::<u64>(),
     ) {
         let flushes = Flushes { every_writes: Some(every), every_ns: None, fua };
         let plan = Plan { seed, length: Length::Requests(requests), reads, flushes, sizes, access, ..Plan::default() };
@@ -95,11 +96,13 @@ proptest! {
     /// Checks that each content, and zeros, occurs as often as the distribution says.
     #[test]
     fn a_distribution_is_exact(
-        classes in prop::collection::btree_map(1u64..60, 0u64..40, 1..12), zero in 0u64..50, access in access(), reads in 0.0..0.5f64, seed in any::<u64>(),
+        classes in prop::collection::btree_map(1u64..60, 0u64..40, 1..12), zero in 0u64..50, access in access(), reads in 0.0..0.5f64,
+        seed in any::<u64>(),
     ) {
         let distribution = Distribution::new(zero, &classes, &BTreeMap::from([(64, 1), (4096, 1)]));
         prop_assume!(distribution.blocks() > 0);
-        let plan = Plan { seed, contents: Contents::Distribution(distribution.clone()), access, reads, working_set: 500, ..Plan::default() };
+        let contents = Contents::Distribution(distribution.clone());
+        let plan = Plan { seed, contents, access, reads, working_set: 500, ..Plan::default() };
         let (info, records) = made(&plan);
         let mut times: HashMap<ContentName, u64> = HashMap::new();
         for record in records.iter().filter(|record| record.op == Op::Write) {

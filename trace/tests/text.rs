@@ -119,7 +119,10 @@ proptest! {
     }
 
     #[test]
-    fn mobile_comes_back(lines in prop::collection::vec(mobile_line(false), 1..30), published in prop::collection::vec(mobile_line(true), 1..30)) {
+    fn mobile_comes_back(
+        lines in prop::collection::vec(mobile_line(false), 1..30),
+        published in prop::collection::vec(mobile_line(true), 1..30),
+    ) {
         round_trip(FormName::Mobile, &lines.concat());
         round_trip(FormName::Mobile, &published.concat());
     }
@@ -176,7 +179,8 @@ fn an_export_that_does_not_fit_leaves_nothing() {
     assert!(matches!(again, Err(TraceError::Exists { .. })), "{again:?}");
     export(&at("in.fiu"), FormName::Mobile, &at("out"), true, &ReadOptions::default(), &mut report).expect("it replaces");
     let mixed = format!(
-        "#onefold-trace version=1 algorithm=md5 width=16 gaps=[]\ntime_ns,op,offset,length,fingerprints\n1,flush,0,0,\n2,write,0,4096,{ZERO_BLOCK}\n"
+        "#onefold-trace version=1 algorithm=md5 width=16 gaps=[]\n\
+         time_ns,op,offset,length,fingerprints\n1,flush,0,0,\n2,write,0,4096,{ZERO_BLOCK}\n"
     );
     std::fs::write(at("mixed.csv"), mixed).expect("it can be written");
     let exported = export(&at("mixed.csv"), FormName::Fiu, &at("new"), false, &ReadOptions::default(), &mut report);

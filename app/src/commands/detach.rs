@@ -39,7 +39,8 @@ fn spare_what_is_deleted(Whereabouts { path, is_deleted, open_as }: &Whereabouts
     }
     let message = format!("{} was deleted while it was attached: its content would go with this detach", path.display());
     Err(Failed::new(Exit::Refused, message).next(format!(
-        "To keep it, unmount what is on it or stop its clients, and copy it: `cp --sparse=always {} COPY`. --force detaches, copied or not.",
+        "To keep it, unmount what is on it or stop its clients, and copy it: `cp --sparse=always {} COPY`. \
+         --force detaches, copied or not.",
         open_as.display()
     )))
 }

@@ -113,7 +113,8 @@ pub fn every(interval_ms: u32) -> String {
 pub fn slowed(slowed: &Slowed) -> String {
     let Slowed { model, commands, model_us_mean, late_us_mean, overslept_us_mean, .. } = slowed;
     format!(
-        "to {model}: {commands} commands of {model_us_mean:.0} us, and {overslept_us_mean:.1} us by sleeping, {late_us_mean:.1} us by the store"
+        "to {model}: {commands} commands of {model_us_mean:.0} us, and {overslept_us_mean:.1} us by sleeping, \
+         {late_us_mean:.1} us by the store"
     )
 }
 

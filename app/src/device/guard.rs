@@ -119,7 +119,11 @@ impl Guard<'_> {
     fn layer(&mut self, place: &Path, identity: Identity, span: Span, hold: Hold, depth: usize) -> Result<(), OpenError> {
         let Some(place) = reach(place, identity) else {
             // A session of this program is such a case: nobody else can reach its file either.
-            tracing::info!(path = %self.path.display(), below = %place.display(), "what this store lies on cannot be reached, and is not locked");
+            tracing::info!(
+                path = %self.path.display(),
+                below = %place.display(),
+                "what this store lies on cannot be reached, and is not locked"
+            );
             return Ok(());
         };
         let is_device = matches!(identity, Identity::Device(_));
@@ -144,7 +148,12 @@ impl Guard<'_> {
             }
             Ok(_) => tracing::warn!(path = %self.path.display(), below = %place.display(), "what this store lies on was replaced just now"),
             Err(error) => {
-                tracing::warn!(%error, path = %self.path.display(), below = %place.display(), "what this store lies on cannot be opened to lock it");
+                tracing::warn!(
+                    %error,
+                    path = %self.path.display(),
+                    below = %place.display(),
+                    "what this store lies on cannot be opened to lock it"
+                );
             }
         }
         Ok(())

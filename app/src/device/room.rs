@@ -40,7 +40,11 @@ pub fn watch<T: Send + Sync + 'static>(backing: Arc<Backing>, whom: Weak<T>, tel
             let known = backing.room().ok().flatten();
             let now = known.map_or_else(StoreRoom::default, meaning);
             if now.is_short != last.is_short {
-                tracing::info!(room = ?known, "the file system of the store {}", if now.is_short { "runs short of room" } else { "has room again" });
+                tracing::info!(
+                    room = ?known,
+                    "the file system of the store {}",
+                    if now.is_short { "runs short of room" } else { "has room again" }
+                );
             }
             if now != last || now != StoreRoom::default() {
                 tell(&target, now);

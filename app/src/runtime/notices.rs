@@ -179,12 +179,12 @@ fn text(notice: &Notice) -> String {
                 .to_owned()
         }
         Notice::OtherServer { generation, incarnation, .. } => format!(
-            "another server has this volume, too: it has written superblock {generation}, of opening {incarnation}. Read-only from here on, and \
-             nothing more is written. Detach here, end the other server, and run `onefold check`"
+            "another server has this volume, too: it has written superblock {generation}, of opening {incarnation}. Read-only from here \
+             on, and nothing more is written. Detach here, end the other server, and run `onefold check`"
         ),
         Notice::Ousted => {
-            "a server of another host has claimed this volume: read-only from here on, and nothing more is written. What was synced before is safe. \
-             Detach here; attach again when that host has detached it"
+            "a server of another host has claimed this volume: read-only from here on, and nothing more is written. What was synced before \
+             is safe. Detach here; attach again when that host has detached it"
                 .to_owned()
         }
         Notice::CountersUsedUp => {
@@ -207,8 +207,8 @@ fn text(notice: &Notice) -> String {
             "the volume is full: writes that need a new block fail (ENOSPC). Delete and trim (fstrim) in the file system above".to_owned()
         }
         Notice::Full { wait_ms } => format!(
-            "the volume is full: writes that need a new block wait for {} s, and fail (ENOSPC) after that. Delete and trim (fstrim) in the file system \
-             above",
+            "the volume is full: writes that need a new block wait for {} s, and fail (ENOSPC) after that. Delete and trim (fstrim) in the \
+             file system above",
             wait_ms / 1000
         ),
         Notice::NoSpace { waited_ms } => {
@@ -221,13 +221,13 @@ fn text(notice: &Notice) -> String {
         Notice::NoRoomForLog => "there is no free block for a log: mode `ordered` until the volume is opened again".to_owned(),
         Notice::AcknowledgedLost { writes } => {
             format!(
-                "{writes} writes that the last server had acknowledged, and that no flush covered, are lost: the device does not prove them. The next \
-                 flush fails once to say so"
+                "{writes} writes that the last server had acknowledged, and that no flush covered, are lost: the device does not prove \
+                 them. The next flush fails once to say so"
             )
         }
         Notice::SetBack => {
-            "the store lacks what the last server had made durable: it was set back to an older copy, or has lost it. What was acknowledged since is not \
-             applied, and the next flush fails once to say so. Check the file system above"
+            "the store lacks what the last server had made durable: it was set back to an older copy, or has lost it. What was \
+             acknowledged since is not applied, and the next flush fails once to say so. Check the file system above"
                 .to_owned()
         }
         Notice::Recounted { blocks } => format!("a recount gave {blocks} blocks back"),

@@ -91,7 +91,8 @@ fn run(tests: &[Test]) -> ExitCode {
     let filtered = TESTS.len() - tests.len();
     let seconds = began.elapsed().as_secs_f64();
     println!(
-        "\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {filtered} filtered out; finished in {seconds:.2}s\n"
+        "\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; \
+         {filtered} filtered out; finished in {seconds:.2}s\n"
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -193,7 +193,8 @@ fn retired_in(name: &str, text: &str) -> Vec<String> {
             let first = comment.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
             if HEADLESS.contains(&first) {
                 findings.push(format!(
-                    "{name}:{number}: a doc comment begins with \"{first}\": begin with a verb (\"Returns the ...\") or a noun (\"The number of ...\")"
+                    "{name}:{number}: a doc comment begins with \"{first}\": begin with a verb (\"Returns the ...\") \
+                     or a noun (\"The number of ...\")"
                 ));
             }
         }

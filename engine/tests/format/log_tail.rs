@@ -163,7 +163,8 @@ proptest! {
         let since = if copies.is_empty() { 0 } else { sequence.saturating_sub(1 + back) };
         let compacted = Compacted { since, places: if sequence < 2 { Vec::new() } else { copies } };
         let mut s = eventful();
-        let log_tail = LogTail { sequence, incarnation, epoch: Epoch(epoch), flushed_upto: sequence - 1 + flushed, places, barrier, compacted };
+        let flushed_upto = sequence - 1 + flushed;
+        let log_tail = LogTail { sequence, incarnation, epoch: Epoch(epoch), flushed_upto, places, barrier, compacted };
         (s.last_log_sequence, s.last_epoch, s.incarnation, s.log_tail) = (sequence - 1, Epoch(epoch), incarnation + 1000, Some(log_tail));
         prop_assert_eq!(Superblock::decode(&encoded(&s, 3), 3), Ok(s));
     }

@@ -185,7 +185,11 @@ proptest! {
     }
 
     #[test]
-    fn geometries_are_sound(bytes in 0..1u64 << 52, logical in proptest::option::of(0..1u64 << 41), reserve in proptest::option::of(0..1u64 << 30)) {
+    fn geometries_are_sound(
+        bytes in 0..1u64 << 52,
+        logical in proptest::option::of(0..1u64 << 41),
+        reserve in proptest::option::of(0..1u64 << 30),
+    ) {
         let wish = Wish { logical_blocks: logical, reserve_blocks: reserve, guard: false };
         let Ok(g) = Geometry::plan(Bytes(bytes), &wish) else { return Ok(()) };
         prop_assert_eq!(Geometry::of_extents(g.device_bytes, g.logical_blocks, g.reserve_blocks, g.extents.clone()), Ok(g.clone()));

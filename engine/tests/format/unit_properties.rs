@@ -135,7 +135,9 @@ proptest! {
         let fitting = |record| match record {
             Record::Closing { first, .. } if is_compacted => Record::Later { epochs: first.max(1) },
             Record::Extent { lbn, pbn, olds, .. } if is_compacted => Record::NewRun { lbn, pbn, olds },
-            Record::Link { lbn, to: to @ MapEntry::Block { .. }, old } if is_compacted && lbn.get() % 2 == 0 => Record::NewLink { lbn, to, old },
+            Record::Link { lbn, to: to @ MapEntry::Block { .. }, old } if is_compacted && lbn.get() % 2 == 0 => {
+                Record::NewLink { lbn, to, old }
+            }
             other => other,
         };
         let records: Vec<Record> = records.into_iter().map(fitting).collect();
@@ -196,12 +198,13 @@ proptest! {
     #[test]
     fn headers_come_back(
         kind in proptest::sample::select(vec![UnitKind::Log, UnitKind::Pack, UnitKind::Compacted]),
-        incarnation in 0..=COUNTER_MAX, ahead in 1..1u64 << 40, epoch in 0..=COUNTER_MAX, unit: u32, more in 1..1000u32, flushed_upto in 0..1u64 << 60,
-        content_flushed: bool, pbn in pbn(),
+        incarnation in 0..=COUNTER_MAX, ahead in 1..1u64 << 40, epoch in 0..=COUNTER_MAX, unit: u32, more in 1..1000u32,
+        flushed_upto in 0..1u64 << 60, content_flushed: bool, pbn in pbn(),
     ) {
         let unit = unit.min(u32::MAX - more);
         let sequence = flushed_upto + u64::from(unit) + ahead;
-        let header = UnitHeader { kind, incarnation, sequence, epoch: Epoch(epoch), unit, units: unit + more, flushed_upto, content_flushed };
+        let (epoch, units) = (Epoch(epoch), unit + more);
+        let header = UnitHeader { kind, incarnation, sequence, epoch, unit, units, flushed_upto, content_flushed };
         let mut page = Box::new([0; BLOCK_SIZE]);
         let name = UnitWriter::new(Vec::new()).seal(&authenticator(), &header, pbn, &mut page);
         let unit = open(&authenticator(), pbn, &page).expect("a unit");

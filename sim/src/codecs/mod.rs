@@ -67,7 +67,8 @@ pub fn count(kind: Kind, data: &Data) -> Counts {
 fn print_counts(data: &Data) {
     println!("\n{}: {} blocks, {} left out\n", data.name, data.blocks.len(), data.left_out);
     println!(
-        "| codec | fit alone | mean bytes | epochs of 1 | of 4 | of 32 | packs of 16 | runs | as recorded |\n|---|---|---|---|---|---|---|---|---|"
+        "| codec | fit alone | mean bytes | epochs of 1 | of 4 | of 32 | packs of 16 | runs | as recorded |\n\
+         |---|---|---|---|---|---|---|---|---|"
     );
     for counts in KINDS.map(|kind| count(kind, data)) {
         let Counts { kind, alone, mean_bytes, in_epochs: [one, four, many], packed, runs, recorded } = counts;

@@ -189,7 +189,13 @@ fn detail(o: &Outcome, pace: Pace) -> serde_json::Value {
     let class = |c: Class| {
         let (w, r) = (o.closed.written[c as usize], o.closed.read[c as usize]);
         let name = format!("{c:?}").to_lowercase();
-        serde_json::json!({ "class": name, "written_units": w.units, "write_commands": w.commands, "read_units": r.units, "read_commands": r.commands })
+        serde_json::json!({
+            "class": name,
+            "written_units": w.units,
+            "write_commands": w.commands,
+            "read_units": r.units,
+            "read_commands": r.commands,
+        })
     };
     serde_json::json!({
         "client_units": o.client_units,
@@ -197,7 +203,11 @@ fn detail(o: &Outcome, pace: Pace) -> serde_json::Value {
         "duplicates_drawn": o.load.duplicates(),
         "duplicates_found": o.ledger.duplicates + o.ledger.unchanged,
         "device_units": o.closed.units(),
-        "device_flushes": { "opening": o.opened.flushes, "service": o.served.flushes - o.opened.flushes, "closing": o.closed.flushes - o.served.flushes },
+        "device_flushes": {
+            "opening": o.opened.flushes,
+            "service": o.served.flushes - o.opened.flushes,
+            "closing": o.closed.flushes - o.served.flushes,
+        },
         "device_fua_writes": o.closed.fua_writes,
         "device_discards": o.closed.discards,
         "classes": Class::ALL.map(class),
@@ -224,9 +234,9 @@ fn table(o: &Outcome) -> String {
     let (open, serve, close) = (o.opened.flushes, o.served.flushes - o.opened.flushes, o.closed.flushes - o.served.flushes);
     let l = &o.ledger;
     format!(
-        "  {:<14} {:>9} {:>10} {:>12} {:>9}\n{text}  {} client units, {} client flushes, {:.1} s of virtual time; device flushes: {open} to open, {serve} \
-         in service, {close} to close; {} writes with FUA\n  epochs: {} by flushes, {} by the timer, {} by pressure; {} duplicates drawn, {} found; {} blocks reclaimed; {} \
-         discards\n",
+        "  {:<14} {:>9} {:>10} {:>12} {:>9}\n{text}  {} client units, {} client flushes, {:.1} s of virtual time; device flushes: {open} \
+         to open, {serve} in service, {close} to close; {} writes with FUA\n  epochs: {} by flushes, {} by the timer, {} by pressure; {} \
+         duplicates drawn, {} found; {} blocks reclaimed; {} discards\n",
         "class",
         "units",
         "commands",

@@ -81,7 +81,8 @@ impl Chart<'_> {
         let width = (LEFT + inner + 10.0).max(WIDTH_MIN);
         let id = self.id;
         let mut out = format!(
-            "<svg viewBox=\"0 0 {width:.0} {:.0}\" role=\"img\" aria-labelledby=\"{id}-title {id}-desc\">\n<title id=\"{id}-title\">{}</title>\n\
+            "<svg viewBox=\"0 0 {width:.0} {:.0}\" role=\"img\" aria-labelledby=\"{id}-title {id}-desc\">\n\
+             <title id=\"{id}-title\">{}</title>\n\
              <desc id=\"{id}-desc\">Bars of {}; the table below has every value.</desc>\n<defs>",
             TOP + HEIGHT + BELOW,
             escape(&self.title),
@@ -107,7 +108,8 @@ impl Chart<'_> {
         for (i, name) in self.series.iter().enumerate() {
             let _ = write!(
                 out,
-                "<rect x=\"{x:.0}\" y=\"4\" width=\"22\" height=\"12\" fill=\"url(#{}-{i})\" stroke=\"#000\"/><text x=\"{:.0}\" y=\"15\">{}</text>",
+                "<rect x=\"{x:.0}\" y=\"4\" width=\"22\" height=\"12\" fill=\"url(#{}-{i})\" stroke=\"#000\"/>\
+                 <text x=\"{:.0}\" y=\"15\">{}</text>",
                 self.id,
                 x + 28.0,
                 escape(name)
@@ -118,7 +120,8 @@ impl Chart<'_> {
         for (name, dash) in self.marks.iter().zip(DASHES) {
             let _ = write!(
                 out,
-                "<path d=\"M{x:.0} 30h28\" stroke=\"#000\" stroke-width=\"2.5\" stroke-dasharray=\"{dash}\"/><text x=\"{:.0}\" y=\"34\">{}</text>",
+                "<path d=\"M{x:.0} 30h28\" stroke=\"#000\" stroke-width=\"2.5\" stroke-dasharray=\"{dash}\"/>\
+                 <text x=\"{:.0}\" y=\"34\">{}</text>",
                 x + 34.0,
                 escape(name)
             );
@@ -158,7 +161,8 @@ impl Chart<'_> {
         for &(mark, value) in &group.marks {
             let _ = writeln!(
                 out,
-                "<path d=\"M{:.1} {:.1}H{:.1}\" stroke=\"#000\" stroke-width=\"2.5\" stroke-dasharray=\"{}\"><title>{}: {} {value:.3}</title></path>",
+                "<path d=\"M{:.1} {:.1}H{:.1}\" stroke=\"#000\" stroke-width=\"2.5\" stroke-dasharray=\"{}\">\
+                 <title>{}: {} {value:.3}</title></path>",
                 left - 5.0,
                 self.y(value),
                 x + 5.0,
@@ -186,7 +190,8 @@ impl Chart<'_> {
             let (low, high) = (self.y(from), self.y(to));
             let _ = writeln!(
                 out,
-                "<rect x=\"{x:.1}\" y=\"{high:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"url(#{}-{series})\" stroke=\"#000\"><title>{} {value:.3}</title></rect>",
+                "<rect x=\"{x:.1}\" y=\"{high:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"url(#{}-{series})\" stroke=\"#000\">\
+                 <title>{} {value:.3}</title></rect>",
                 low - high,
                 self.id,
                 escape(self.series[series])

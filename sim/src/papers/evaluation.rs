@@ -122,8 +122,8 @@ fn near_ideal(results: &Results, mode: Mode, most: f64) -> (String, RowResult) {
         format!("all but these, which lie above it by points: {}", listed(&far, |gap| format!("{:.1}", gap * 100.0)))
     };
     let measured = format!(
-        "write ratio of the paper's workloads: {} {best_least:.3} to {best_most:.3}, shadow {shadow_least:.2} to {shadow_most:.2}; within {:.0} points of the \
-         ideal, of {} workloads: {tail}",
+        "write ratio of the paper's workloads: {} {best_least:.3} to {best_most:.3}, shadow {shadow_least:.2} to {shadow_most:.2}; within \
+         {:.0} points of the ideal, of {} workloads: {tail}",
         BEST.name(),
         most * 100.0,
         gaps.len()
@@ -176,7 +176,8 @@ fn smart_dedup(results: &Results) -> Vec<Row> {
     let no_duplicates = match overhead {
         Some(share) => (
             format!(
-                "units, 16_fio_dup0 (fio, not the paper's): {:.2} % of all units are metadata, wanted at most 1 %; throughput is not measured here: ./dev bench ratio-unique",
+                "units, 16_fio_dup0 (fio, not the paper's): {:.2} % of all units are metadata, wanted at most 1 %; throughput is not \
+                 measured here: ./dev bench ratio-unique",
                 share * 100.0
             ),
             RowResult::StandIn,
@@ -241,7 +242,8 @@ fn rivals() -> Vec<Row> {
     vec![
         row(
             VDO,
-            "fsync after each write: 1.007 metadata units and 3.0 device flushes a client flush; write ratio 2.01 / 1.51 at 0 / 50 % duplicates",
+            "fsync after each write: 1.007 metadata units and 3.0 device flushes a client flush; \
+             write ratio 2.01 / 1.51 at 0 / 50 % duplicates",
             "fewer",
         ),
         row(VDO, "fsync every 32, depth 32 (1): 2.6 (5.4 to 6.7) and 6 (12 to 14) a client flush; 1.08 / 0.58 (1.17 / 0.71)", "fewer"),
@@ -249,7 +251,8 @@ fn rivals() -> Vec<Row> {
         row(VDO, "sequential 128 KiB: 0.02 a client unit, 20 flushes for 1000 units; 1.02 / 0.52", "fewer"),
         row(
             VDO,
-            "content that compresses to 40 %, compression on, all unique, fsync each / every 4 / every 32 / none: 2.01 / 1.49 / 0.99 / 0.53",
+            "content that compresses to 40 %, compression on, all unique, \
+             fsync each / every 4 / every 32 / none: 2.01 / 1.49 / 0.99 / 0.53",
             "fewer",
         ),
         row("ZFS dedup (measured apart)", "no fsync: 0.17 metadata units a client unit, 36 flushes for the job; 1.17 / 0.67", "fewer"),

@@ -136,8 +136,8 @@ fn near_bound(run: &LogReplay, mode: Mode, model: &str) -> Target {
         target: format!("<= {most:.4} (the bound, {:.4}, and {ABOVE_BOUND}), < 1", f.bound),
         holds: f.write_ratio <= most && f.write_ratio < 1.0,
         because: format!(
-            "{} client units; bound: {} epochs; here {} with something that could ride, {} without, {} large; {} plain units, {} carriers of {} \
-             blocks, {} packs of {} blocks, {} units of other metadata",
+            "{} client units; bound: {} epochs; here {} with something that could ride, {} without, {} large; {} plain units, {} carriers \
+             of {} blocks, {} packs of {} blocks, {} units of other metadata",
             f.client_units,
             f.bound_epochs,
             e.riding.epochs,

@@ -28,7 +28,8 @@ pub fn metadata(results: &Results, mode: Mode, top: f64) -> String {
         let chart = Chart {
             id: &format!("metadata-{}-{id}", mode.id()),
             title: format!(
-                "Metadata by class, {}, {which} (J journal, S shadow, O ordered-only, N ordered, A ordered-anticipate, L log, C carried, P packed)",
+                "Metadata by class, {}, {which} \
+                 (J journal, S shadow, O ordered-only, N ordered, A ordered-anticipate, L log, C carried, P packed)",
                 mode.name()
             ),
             axis: "units of metadata ÷ units the client wrote",

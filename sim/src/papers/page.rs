@@ -85,8 +85,9 @@ fn made(results: &Results, targets: &[Target]) -> String {
     let missed = targets.iter().filter(|t| !t.holds).count();
     let memory = m.peak_resident_bytes.map_or_else(String::new, |bytes| format!(" and at most {} MiB of memory", bytes >> 20));
     format!(
-        "{} replays of {} traces in {:.1} minutes on {} threads, {:.0} s of processor time{memory}; missed targets: {} of {}. Counts and virtual times do not depend on \
-         the machine; processor seconds do. results.csv and results.json beside this page have every replay.",
+        "{} replays of {} traces in {:.1} minutes on {} threads, {:.0} s of processor time{memory}; missed targets: {} of {}. Counts and \
+         virtual times do not depend on the machine; processor seconds do. results.csv and results.json beside this page have every \
+         replay.",
         results.runs.len(),
         results.workloads().len(),
         m.wall_seconds / 60.0,
@@ -136,37 +137,44 @@ fn workloads() -> Table {
     table
 }
 
-const TARGETS: &str = "Counts are those of the phase \"run\" on the device model \"instant\", which takes no time. For shadow, the published range of Dmdedup is the target on \
-    the six traces that stand for the paper's workloads; the counts behind a miss stand beside it.";
-const PUBLISHED: &str = "\"Missed\" is a goal of the whole project that this state of it does not reach; \"stand-in\" was measured on something else than the paper's, and says \
-    so; \"not measured\" says why. The best scheme here is ordered-anticipate, the default of a volume.";
-const LATENCY: &str = "The paper measures the latency of applications. Here the run time of the phase in virtual time stands in: think times as recorded, waits as the device \
-    model and the scheme make them. What an application does at the same time as its I/O is in the think times already.";
-const STRONG: &str = "Under strong persistence a write is acknowledged when all of its I/O is durable. At most 32 wait for that; the same with 1 stands in a table of its own. \
-    Shadow commits each block by itself, as the paper configured Dmdedup.";
-const SPACE: &str = "Metadata are the 4 KiB blocks of it that were ever written. Blocks that only their fingerprint holds are free for reuse and not counted as used. Shadow and \
-    journal keep no account of free blocks.";
-const ENERGY: &str = "Not energy. Fingerprints come from the traces, so hashing is in none of these seconds, and no content is moved; they compare schemes with each other, not \
-    with a device. Shadow's seconds are redb's.";
-const METADATA: &str = "refs: reference counts (shadow: counts, space maps and freed pages). written: the bits that say which pages were ever written (journal: its redo \
-    records). log: units without slots. superblock: for shadow the roots of its trees, too.";
-const LOG: &str = "log writes plain units only; carried lets one compressed block ride in a unit, where one is small enough; packed lets as many ride as fit, and packs large \
-    epochs. A unit with slots is content: it is not counted among metadata. The shipped traces do not say how well blocks compress: blocks of journals and of a file \
-    system's metadata are taken to come to half, file data not to compress. An epoch in which nothing could ride has no new block that comes to 3,500 bytes or less, or \
-    more than 64 new blocks. Epochs are those of the volume; those of no client take fingerprints away, to make room. \
-    A log's pages are written at checkpoints, of which the last comes when the volume closes: so what stands there from opening to close has all of them in it, \
-    and of the phase alone only those that the log asked for.";
-const SHADOW: &str = "Dmdedup's two copy-on-write trees, on redb: every commit writes each changed page and all pages above it to new places. \
-    Space map and superblock stand apart.";
+const TARGETS: &str = "Counts are those of the phase \"run\" on the device model \"instant\", which takes no time. For shadow, the \
+    published range of Dmdedup is the target on the six traces that stand for the paper's workloads; the counts behind a miss stand beside \
+    it.";
+const PUBLISHED: &str = "\"Missed\" is a goal of the whole project that this state of it does not reach; \"stand-in\" was measured on \
+    something else than the paper's, and says so; \"not measured\" says why. The best scheme here is ordered-anticipate, the default of a \
+    volume.";
+const LATENCY: &str = "The paper measures the latency of applications. Here the run time of the phase in virtual time stands in: think \
+    times as recorded, waits as the device model and the scheme make them. What an application does at the same time as its I/O is in the \
+    think times already.";
+const STRONG: &str = "Under strong persistence a write is acknowledged when all of its I/O is durable. At most 32 wait for that; the same \
+    with 1 stands in a table of its own. Shadow commits each block by itself, as the paper configured Dmdedup.";
+const SPACE: &str = "Metadata are the 4 KiB blocks of it that were ever written. Blocks that only their fingerprint holds are free for \
+    reuse and not counted as used. Shadow and journal keep no account of free blocks.";
+const ENERGY: &str = "Not energy. Fingerprints come from the traces, so hashing is in none of these seconds, and no content is moved; they \
+    compare schemes with each other, not with a device. Shadow's seconds are redb's.";
+const METADATA: &str = "refs: reference counts (shadow: counts, space maps and freed pages). written: the bits that say which pages were \
+    ever written (journal: its redo records). log: units without slots. superblock: for shadow the roots of its trees, too.";
+const LOG: &str = "log writes plain units only; carried lets one compressed block ride in a unit, where one is small enough; packed lets \
+    as many ride as fit, and packs large epochs. A unit with slots is content: it is not counted among metadata. The shipped traces do not \
+    say how well blocks compress: blocks of journals and of a file system's metadata are taken to come to half, file data not to compress. \
+    An epoch in which nothing could ride has no new block that comes to 3,500 bytes or less, or more than 64 new blocks. Epochs are those \
+    of the volume; those of no client take fingerprints away, to make room. A log's pages are written at checkpoints, of which the last \
+    comes when the volume closes: so what stands there from opening to close has all of them in it, and of the phase alone only those that \
+    the log asked for.";
+const SHADOW: &str = "Dmdedup's two copy-on-write trees, on redb: every commit writes each changed page and all pages above it to new \
+    places. Space map and superblock stand apart.";
 const READING: &str = "<dl>\n\
 <dt>unit</dt><dd>one aligned 4 KiB of the device. A write that touches any byte of it counts 1, each time.</dd>\n\
-<dt>write ratio</dt><dd>units written to the device, data and every kind of metadata, ÷ units the client wrote. No deduplication is 1.</dd>\n\
+<dt>write ratio</dt><dd>units written to the device, data and every kind of metadata, ÷ units the client wrote. \
+No deduplication is 1.</dd>\n\
 <dt>ideal</dt><dd>1 − duplication (live), zeros included: what deduplication with free metadata would write.</dd>\n\
-<dt>bound</dt><dd>what a block device could do at best: the new blocks of each epoch as the client power_loss them, and at least 1 unit an epoch. \
-Where a trace does not say how well blocks compress, \
-blocks of journals and metadata are taken to come to half, and all others count whole.</dd>\n\
-<dt>efficiency</dt><dd>(1 − write ratio) ÷ duplication (live, zeros included). Lazy reclaim finds duplicates of what nothing maps to any more, and can pass 100 %.</dd>\n\
+<dt>bound</dt><dd>what a block device could do at best: the new blocks of each epoch as the client power_loss them, and at least 1 unit an \
+epoch. Where a trace does not say how well blocks compress, blocks of journals and metadata are taken to come to half, and all others \
+count whole.</dd>\n\
+<dt>efficiency</dt><dd>(1 − write ratio) ÷ duplication (live, zeros included). Lazy reclaim finds duplicates of what nothing maps to any \
+more, and can pass 100 %.</dd>\n\
 <dt>epoch</dt><dd>what one commit makes durable.</dd>\n\
-<dt>replay</dt><dd>keeps dependencies: nothing recorded after a flush is sent before that flush is acknowledged; a write with FUA and the flush after it are one FUA write. \
-Every read is compared with what was written, and the engine's ledger with the device's own count: a difference fails the replay.</dd>\n\
+<dt>replay</dt><dd>keeps dependencies: nothing recorded after a flush is sent before that flush is acknowledged; a write with FUA and the \
+flush after it are one FUA write. Every read is compared with what was written, and the engine's ledger with the device's own count: a \
+difference fails the replay.</dd>\n\
 </dl>\n";

@@ -119,7 +119,8 @@ fn figures(f: &mut fmt::Formatter<'_>, x: &Figures) -> fmt::Result {
     for (kind, Latency { count, mean, p50, p90, p99, p999, max }) in x.latency_us.iter().filter(|(_, l)| l.count > 0) {
         writeln!(
             f,
-            "  latency of a {kind} (us; {count}): mean {mean:.0}, 50 % {p50:.0}, 90 % {p90:.0}, 99 % {p99:.0}, 99.9 % {p999:.0}, most {max:.0}"
+            "  latency of a {kind} (us; {count}): mean {mean:.0}, 50 % {p50:.0}, 90 % {p90:.0}, 99 % {p99:.0}, 99.9 % {p999:.0}, \
+             most {max:.0}"
         )?;
     }
     Ok(())
@@ -134,7 +135,8 @@ impl fmt::Display for Report {
         let s = &self.space;
         writeln!(
             f,
-            "  space: the client holds {} blocks, {} contents; linked {} (unique {}, shared {}), kept {}, free {}; {} units of metadata; ratio {}",
+            "  space: the client holds {} blocks, {} contents; linked {} (unique {}, shared {}), kept {}, free {}; \
+             {} units of metadata; ratio {}",
             s.client_blocks,
             s.client_contents,
             or_dash(s.linked),

@@ -14,7 +14,8 @@ use subjects::{Subject, Taker, all};
 
 const HELP: &str = "usage: onefold-sim transcripts [--record] [--sample N] [--jobs N] [NAME]...
 
-Runs the scenes of the count benches, the shipped traces by three schemes, weak and strong, and 300 lives of the crash explorer in each mode, and compares what the
+Runs the scenes of the count benches, the shipped traces by three schemes, weak and strong, and 300 lives of the crash explorer in each \
+mode, and compares what the
 engine asked for and answered with sim/transcripts.tsv, action by action. Ends with 1 where a transcript differs.
 
   --record     write the table anew

@@ -97,7 +97,8 @@ fn homes_by_hand() {
     // There are a block; the same and another one in one request of 16 MD5s; one sector of the second block rewritten with what it holds,
     // and then with something else; eight sectors that begin inside a block; a block of zeros.
     let text = format!(
-        "1 1 nfsd 0 8 W 8 1 {block}\n2 1 nfsd 8 16 W 8 1 {block}{other}\n3 1 nfsd 10 1 W 8 1 {}\n4 1 nfsd 10 1 W 8 1 {}\n5 1 nfsd 0 8 R 8 1 {block}\n\
+        "1 1 nfsd 0 8 W 8 1 {block}\n2 1 nfsd 8 16 W 8 1 {block}{other}\n3 1 nfsd 10 1 W 8 1 {}\n4 1 nfsd 10 1 W 8 1 {}\n\
+         5 1 nfsd 0 8 R 8 1 {block}\n\
          6 1 nfsd 36 8 W 8 1 {block}\n7 1 nfsd 48 8 W 8 1 {}\n",
         md5(3),
         md5(4),

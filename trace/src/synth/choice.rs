@@ -79,7 +79,8 @@ impl FromStr for Choice {
     fn from_str(typed: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "'{typed}' is not a choice of numbers: give a number like 8, a range like 1-32, or several with weights like 1:70,8:20,16-32:10"
+                "'{typed}' is not a choice of numbers: give a number like 8, a range like 1-32, \
+                 or several with weights like 1:70,8:20,16-32:10"
             )
         };
         let number = |text: &str| text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));

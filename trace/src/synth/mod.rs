@@ -128,8 +128,8 @@ impl Synth {
         let (kind, missing) = *missing.first()?;
         let what = match kind {
             Kind::Again(Candidates::Gone) => {
-                "should hold a content that no block holds any more: contents go only where blocks are overwritten. PlannedRequest for a lower --duplication-ever, a \
-                 smaller --working-set or more --overwrites"
+                "should hold a content that no block holds any more: contents go only where blocks are overwritten. PlannedRequest for a \
+                 lower --duplication-ever, a smaller --working-set or more --overwrites"
             }
             Kind::Again(_) => "should hold a known content, but none is known. Ask for less --zero or a larger --working-set",
             Kind::New | Kind::Zero => "should hold a new content. Ask for less duplication",

@@ -189,7 +189,8 @@ impl Endpoint {
 fn listen_tcp(address: SocketAddr) -> Result<(OwnedFd, Endpoint), Error> {
     if !address.ip().is_loopback() {
         return Err(Error::Setting(format!(
-            "{address} is not a loopback address: NBD has no password, so only this machine is served; use 127.0.0.1:{} and, from afar, an ssh tunnel",
+            "{address} is not a loopback address: NBD has no password, so only this machine is served; \
+             use 127.0.0.1:{} and, from afar, an ssh tunnel",
             address.port()
         )));
     }
@@ -241,7 +242,8 @@ fn own_directory(directory: &Path) -> Result<OwnedFd, Error> {
     let found = rustix::fs::fstat(&opened).map_err(|e| system("look at the directory", directory)(e.into()))?;
     if found.st_uid != rustix::process::geteuid().as_raw() || found.st_mode & 0o077 != 0 {
         return Err(Error::Setting(format!(
-            "others can enter {} (owner {}, mode {:o}), and who reaches the socket reads the disk: choose a directory of your own with mode 0700",
+            "others can enter {} (owner {}, mode {:o}), and who reaches the socket reads the disk: \
+             choose a directory of your own with mode 0700",
             directory.display(),
             found.st_uid,
             found.st_mode & 0o7777

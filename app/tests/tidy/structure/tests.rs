@@ -133,7 +133,8 @@ fn structure_counts_imports_that_go_up() {
 
 #[test]
 fn structure_counts_fields_and_methods_of_the_engine() {
-    let text = "pub struct Engine {\n    a: Map<K, V>,\n    pub(crate) b: u8,\n}\nstruct Other { c: u8 }\nimpl Engine {}\nimpl Other {}\nimpl Engine {}";
+    let text = "pub struct Engine {\n    a: Map<K, V>,\n    pub(crate) b: u8,\n}\n\
+                struct Other { c: u8 }\nimpl Engine {}\nimpl Other {}\nimpl Engine {}";
     assert_eq!(found(measures::engine_fields, text), ["engine/src/engine.rs:2: a", "engine/src/engine.rs:3: b"]);
     assert_eq!(found(measures::engine_impls, text), ["engine/src/engine.rs:6: impl Engine"]);
     assert_eq!(found(measures::engine_impls, "impl fmt::Debug for crate::Engine {} impl From<Engine> for Other {}").len(), 1);
@@ -188,7 +189,8 @@ fn structure_finds_what_is_wrong_with_a_road() {
             .then(|| "impl A {\nfn one(&self) { self.two(); }\nfn two(&self) {}\n}\nfn three() {}\ntrait T { fn four() {} }".to_owned())
     };
     let wrong = |page: &str| roads::wrong(page, read).1.len();
-    let good = "# A\n1. `a.rs`: `A::one` begins,\n   and ends.\n2. `a.rs`: `A::two`\n3. The device has its turn.\n4. `a.rs`: `three`\n\n1. Of `b.rs`.\n";
+    let good = "# A\n1. `a.rs`: `A::one` begins,\n   and ends.\n2. `a.rs`: `A::two`\n\
+                3. The device has its turn.\n4. `a.rs`: `three`\n\n1. Of `b.rs`.\n";
     assert_eq!((roads::wrong(good, read).0, wrong(good)), (1, 0));
     assert_eq!(wrong(&good.replace("A::two", "A::three")), 1);
     assert_eq!(wrong(&good.replace("`A::one`", "`one`")), 1);

@@ -7,9 +7,11 @@
 //! |---|---|---|
 //! | B-tree LBN → PBN | redb table `lbn` | `Map` |
 //! | B-tree hash → PBN | redb table `fingerprints` | `Fingerprints` |
-//! | space map of the data device: 2 bits a block, larger counts in a B-tree of their own | tables `counts` (4000 bytes an entry, for 16,000 blocks) and `large` | `Refs` |
+//! | space map of the data device: 2 bits a block, larger counts in a B-tree of their own | tables `counts` and `large` | `Refs` |
 //! | space map of the metadata device: bitmap and index block | redb's tree of freed pages, and its system tree | `Refs` |
 //! | superblock, with the roots | redb's header page, and the root of its table of tables | `Superblock` |
+//!
+//! An entry of `counts` has 4000 bytes, for 16,000 blocks.
 //!
 //! 1. One redb transaction is one commit: all pages, then the header, then one sync. redb's pages have checksums, so that one flush makes
 //!    header and pages durable together (persistent-data needs another one before the superblock).
