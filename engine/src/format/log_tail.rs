@@ -13,7 +13,7 @@ pub const COMPACTED_RUNS_MAX: usize = 128;
 
 layout! {
     /// The log tail's fields.
-    at, "Anchor", LOG_TAIL_BYTES;
+    at, "Log tail", LOG_TAIL_BYTES;
     SEQUENCE 8,
     INCARNATION 8,
     EPOCH 8,

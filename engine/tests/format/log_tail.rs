@@ -43,7 +43,7 @@ fn places_outside_the_volume_are_refused() {
     let limit = fresh().geometry.data_blocks;
     let s = of(vec![Places { first: Pbn(limit - 1), blocks: 1 }]);
     let error = forged(&s, |page| page[ANCHOR + at::PLACES.offset + 5] = 2);
-    assert_eq!(error, Err(SuperblockError::OutOfRange { field: "LOG_ANCHOR", value: limit + 1, limit }));
+    assert_eq!(error, Err(SuperblockError::OutOfRange { field: "LOG_TAIL", value: limit + 1, limit }));
     for (byte, value) in [(5, 0), (5, 65), (4, 0xff)] {
         let error = forged(&s, |page| page[ANCHOR + at::PLACES.offset + byte] = value);
         assert_eq!(error, Err(SuperblockError::Places), "byte {byte} {value}");
@@ -64,7 +64,7 @@ fn units_to_scan_may_be_known_to_be_flushed_and_are_numbered_from_one() {
 }
 
 #[test]
-fn a_barrier_lies_behind_the_anchor_and_has_an_incarnation() {
+fn a_barrier_lies_behind_the_log_tail_and_has_an_incarnation() {
     let mut s = eventful();
     let log_tail = s.log_tail.as_mut().expect("it has one");
     log_tail.barrier = Some(Barrier { sequence: log_tail.sequence, incarnation: 1 });
@@ -94,11 +94,11 @@ fn what_was_compacted_lies_before_the_log_scan() {
     assert_eq!(nowhere, Err(SuperblockError::Places));
     let limit = s.geometry.data_blocks;
     let outside = forged(&s, |page| page[ANCHOR + at::COMPACTED.offset + 3] = 1);
-    assert!(matches!(outside, Err(SuperblockError::OutOfRange { field: "LOG_ANCHOR", limit: l, .. }) if l == limit), "{outside:?}");
+    assert!(matches!(outside, Err(SuperblockError::OutOfRange { field: "LOG_TAIL", limit: l, .. }) if l == limit), "{outside:?}");
 }
 
 #[test]
-fn a_live_log_has_an_anchor() {
+fn a_live_log_has_a_log_tail() {
     let mut s = eventful();
     assert!(s.is_log_live());
     s.set_log_live(false);
@@ -108,15 +108,15 @@ fn a_live_log_has_an_anchor() {
 }
 
 #[test]
-#[should_panic(expected = "NoAnchor")]
-fn a_live_log_without_an_anchor_is_a_bug() {
+#[should_panic(expected = "NoLogTail")]
+fn a_live_log_without_a_log_tail_is_a_bug() {
     let mut s = fresh();
     s.set_log_live(true);
     let _ = encoded(&s, 0);
 }
 
 #[test]
-fn no_number_of_the_anchor_is_ahead_of_the_superblock() {
+fn no_number_of_the_log_tail_is_ahead_of_the_superblock() {
     let s = eventful();
     let of =
         |field: Field, value: u64| forged(&s, |page| page[ANCHOR + field.offset..][..8].copy_from_slice(&value.to_le_bytes())).map(|_| ());
@@ -151,7 +151,7 @@ fn no_number_of_the_anchor_is_ahead_of_the_superblock() {
 
 proptest! {
     #[test]
-    fn anchors_come_back(
+    fn log_tails_come_back(
         sequence in 1..COUNTER_MAX / 2, incarnation in 0..COUNTER_MAX / 2, epoch in 0..COUNTER_MAX, flushed in 0..1000u64,
         places in proptest::collection::vec((0..10_000u64, 1..=64u8), 0..=PLACES_MAX),
         barrier in proptest::option::of((0..1000u64, 0..1000u64)),
