@@ -85,6 +85,11 @@ impl IndexRebuild {
         }
     }
 
+    /// Whether all pages were seen, and the index has what it has room for.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
     /// Does a little of it. `is_recounting`: a recount is still to show which blocks without a fingerprint have links.
     pub fn go_on(&mut self, store: &mut Store, is_recounting: bool) {
         self.waits = false;

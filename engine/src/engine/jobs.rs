@@ -1,7 +1,7 @@
 //! The jobs of the background, in the order in which they get their turns.
 //!
-//! A job has its turn each time the engine comes to the background, unless it waits for something, or needs a volume that serves and this
-//! one is still being opened. It does a little at a turn.
+//! A job has its turn each time the engine comes to the background, unless it has nothing to do, waits for something, or needs a volume
+//! that serves and this one is still being opened. It does a little at a turn.
 
 use super::Engine;
 use crate::io::Stage;
@@ -11,36 +11,60 @@ pub(super) struct Job {
     pub name: &'static str,
     /// Whether only a serving volume gives it turns.
     needs_service: bool,
-    /// Whether it waits for pages or reads, whose arrival makes it go on.
-    waits: fn(&Engine) -> bool,
+    /// Whether it has nothing to do, or waits for pages or reads, whose arrival makes it go on.
+    rests: fn(&Engine) -> bool,
     /// Does a little of it.
     pub go_on: fn(&mut Engine),
 }
 
 pub(super) const JOBS: [Job; 5] = [
-    Job { name: "scan of refs pages", needs_service: false, waits: |engine| engine.store.space.scan_waits, go_on: Engine::scan_refs },
-    Job { name: "index rebuild", needs_service: true, waits: |engine| engine.background.rebuild.waits, go_on: Engine::rebuild_index },
-    Job { name: "recount", needs_service: false, waits: |engine| engine.background.recount.waits, go_on: Engine::recount },
-    Job { name: "giving back", needs_service: false, waits: |_| false, go_on: Engine::give_back },
+    Job {
+        name: "scan of refs pages",
+        needs_service: false,
+        rests: |engine| engine.store.space.scan_waits || engine.store.space.scan_complete(),
+        go_on: Engine::scan_refs,
+    },
+    Job {
+        name: "index rebuild",
+        needs_service: true,
+        rests: |engine| engine.background.rebuild.waits || engine.background.rebuild.is_finished(),
+        go_on: Engine::rebuild_index,
+    },
+    Job {
+        name: "recount",
+        needs_service: false,
+        rests: |engine| engine.background.recount.waits || !engine.background.recount.running(),
+        go_on: Engine::recount,
+    },
+    Job { name: "giving back", needs_service: false, rests: |_| false, go_on: Engine::give_back },
     // A replayed acknowledgement may need a block, too.
-    Job { name: "blocks for those that wait", needs_service: false, waits: |_| false, go_on: Engine::find_space_for_waiters },
+    Job {
+        name: "blocks for those that wait",
+        needs_service: false,
+        rests: |engine| engine.store.space.waiters.is_empty(),
+        go_on: Engine::find_space_for_waiters,
+    },
 ];
 
 impl Job {
     /// Whether it is this job's turn.
     pub fn has_turn(&self, engine: &Engine) -> bool {
-        (!self.needs_service || engine.store.io.stage == Stage::Serving) && !(self.waits)(engine)
+        (!self.needs_service || engine.store.io.stage == Stage::Serving) && !(self.rests)(engine)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::background::Recount;
+    use crate::units::Pbn;
 
-    /// A volume at that stage of its life, which has done nothing yet.
+    /// A volume at that stage of its life that has work for every job.
     fn at(stage: Stage) -> Engine {
         let mut engine = crate::test_kit::engine();
         engine.store.io.stage = stage;
+        engine.background.recount = Recount::new(true, Pbn(0));
+        engine.store.space.waiters.push_back(0);
         engine
     }
 
@@ -59,6 +83,10 @@ mod tests {
         assert_eq!(turns(&engine), all[2..]);
         engine.background.recount.waits = true;
         assert_eq!(turns(&engine), all[3..]);
+        engine.store.space.waiters.clear();
+        assert_eq!(turns(&engine), all[3..4], "nothing waits for a block");
+        engine.background.recount = Recount::new(false, Pbn(0));
+        assert_eq!(turns(&engine), all[3..4], "no recount is needed");
         assert_eq!(turns(&at(Stage::Replaying)), [&all[..1], &all[2..]].concat(), "the index is rebuilt by a volume that serves");
     }
 
@@ -66,6 +94,7 @@ mod tests {
     fn only_jobs_that_have_their_turn_go_on() {
         let asks_for_pages = |stage, all_wait| {
             let mut engine = at(stage);
+            engine.store.space.waiters.clear();
             engine.store.space.scan_waits = all_wait;
             engine.background.rebuild.waits = all_wait;
             engine.background.recount.waits = all_wait;

@@ -84,7 +84,9 @@ impl Engine {
             return;
         }
         store.space.reclaim_if_low(&mut store.io, &store.tables.removals);
-        self.find_space_for_waiters();
+        if !store.space.waiters.is_empty() {
+            self.find_space_for_waiters();
+        }
         let Self { store, answers, scheme, background, .. } = self;
         if scheme.is_seal_due(store, answers, background.recount.running()) {
             scheme.seal(store, answers);

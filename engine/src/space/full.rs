@@ -92,6 +92,9 @@ impl Space {
 
     /// The next time at which waiting writes are answered or retried.
     pub fn full_deadline(&self, io: &Io) -> Option<Time> {
+        if !self.is_full() && self.full.retries == 0 {
+            return None;
+        }
         let over = self.full_until().filter(|&until| until > io.now && !self.waiters.is_empty() && !io.failed);
         let retry = (self.full.retries > 0).then(|| self.retry_at(io));
         over.into_iter().chain(retry).min()

@@ -66,10 +66,12 @@ impl Space {
 
     /// The time at which something may be due next.
     pub fn give_back_at(&self, io: &Io, has_unlinked: bool) -> Option<Time> {
-        let has_freed = !self.freed.is_empty() || has_unlinked;
-        let nothing = self.census.kept == 0 && (!has_freed || !self.store.is_short);
         let may = self.gives_back() && io.stage == Stage::Serving && self.scan_complete() && !io.read_only && !io.failed;
-        if nothing || !may {
+        if !may {
+            return None;
+        }
+        let has_freed = !self.freed.is_empty() || has_unlinked;
+        if self.census.kept == 0 && (!has_freed || !self.store.is_short) {
             return None;
         }
         Some(self.gave_back.plus_ms(if self.store.is_short { LOOK_MS } else { LOOK_FOR_UNUSED_MS }))
