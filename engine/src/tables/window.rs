@@ -5,6 +5,9 @@ use crate::format::geometry::Geometry;
 use crate::format::page::{PageContent, Region};
 use crate::units::{Lbn, Pbn, index};
 
+/// From this number on the links of a block are not counted any more. A count has room for 254, so the volume is damaged anyway.
+const LINKS_MAX: u16 = u16::MAX / 2;
+
 /// The blocks of one window, and their links.
 #[derive(Default)]
 pub(crate) struct Window {
@@ -14,6 +17,16 @@ pub(crate) struct Window {
     links: Vec<u16>,
     /// The number of map pages counted so far.
     pages: u64,
+}
+
+fn gain(links: &mut u16) {
+    *links = (*links + 1).min(LINKS_MAX);
+}
+
+fn lose(links: &mut u16) {
+    if *links < LINKS_MAX {
+        *links -= 1;
+    }
 }
 
 impl Window {
@@ -39,7 +52,7 @@ impl Window {
         let entries = content.map_or(0, |_| index(Region::Map.entries_per_page()));
         for i in 0..entries {
             let linked = content.and_then(|content| geometry.known(content.map(i)).pbn());
-            linked.and_then(|pbn| self.links_of(pbn)).into_iter().for_each(|links| *links += 1);
+            linked.and_then(|pbn| self.links_of(pbn)).into_iter().for_each(gain);
         }
         self.pages += 1;
     }
@@ -52,8 +65,8 @@ impl Window {
     /// Takes note that a map entry has changed in memory.
     pub fn relinked(&mut self, lbn: Lbn, old: Option<Pbn>, new: Option<Pbn>) {
         if lbn.0 / Region::Map.entries_per_page() < self.pages {
-            old.and_then(|pbn| self.links_of(pbn)).into_iter().for_each(|links| *links -= 1);
-            new.and_then(|pbn| self.links_of(pbn)).into_iter().for_each(|links| *links += 1);
+            old.and_then(|pbn| self.links_of(pbn)).into_iter().for_each(lose);
+            new.and_then(|pbn| self.links_of(pbn)).into_iter().for_each(gain);
         }
     }
 
@@ -67,5 +80,29 @@ impl Window {
 
     fn links_of(&mut self, pbn: Pbn) -> Option<&mut u16> {
         (self.first <= pbn && pbn < self.end).then(|| &mut self.links[index(pbn - self.first)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Wish;
+    use crate::format::entry::MapEntry;
+    use crate::units::Bytes;
+
+    /// A crafted map may link every LBN to one block. A count that wraps would free the block.
+    #[test]
+    fn links_beyond_every_count_stay_beyond_it() {
+        let geometry = Geometry::plan(Bytes(32 << 20), &Wish::default()).unwrap();
+        let mut page = PageContent::empty();
+        (0..index(Region::Map.entries_per_page())).for_each(|i| page.set_map(i, MapEntry::Block { pbn: Pbn(5), slot: 0 }));
+        let mut window = Window::default();
+        window.begin(Pbn(0), Pbn(10));
+        for _ in 0..=(1 << 16) / Region::Map.entries_per_page() {
+            window.count_page(&geometry, Some(&page));
+        }
+        assert_eq!((window.links(Pbn(5)), window.links(Pbn(6))), (LINKS_MAX, 0));
+        window.relinked(Lbn(1), Some(Pbn(5)), Some(Pbn(6)));
+        assert_eq!((window.links(Pbn(5)), window.links(Pbn(6))), (LINKS_MAX, 1));
     }
 }
