@@ -88,7 +88,7 @@ pub enum Failure {
     /// No free block is left and none can be made (ENOSPC).
     NoSpace,
     /// No free block is left now. The front-end sends the request again after [`Action::Retry`]. Only used if it can do so
-    /// ([`retries_when_full`](crate::settings::Settings::retries_when_full)).
+    /// ([`retries_when_full`](crate::settings::Facts::retries_when_full)).
     Full,
     /// The volume is read-only, after a failed write or flush (A5) or because it was opened so (EROFS).
     ReadOnly,
@@ -112,7 +112,7 @@ pub enum Action {
         class: Class,
     },
     /// Write the slices one after the other at `at`. With `fua` these bytes, and no others, are durable on completion: only used for
-    /// devices that take it ([`device_takes_fua`](crate::settings::Settings::device_takes_fua)).
+    /// devices that take it ([`device_takes_fua`](crate::settings::Facts::device_takes_fua)).
     Write {
         io: IoId,
         at: Bytes,

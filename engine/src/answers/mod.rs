@@ -43,7 +43,7 @@ impl Pending {
 /// All requests that are not answered yet.
 pub(crate) struct Answers {
     pending: Map<RequestId, Pending>,
-    /// Requests that wait for the content of a block to be on the device (`Settings::keeps_journal`).
+    /// Requests that wait for the content of a block to be on the device (`Facts::keeps_journal`).
     content_waiters: Map<Pbn, Vec<RequestId>>,
     pub anticipation: Anticipation,
     pub journal: Journal,
