@@ -163,7 +163,7 @@ impl Engine {
         let Self { store, requests, answers, scheme, .. } = self;
         if store.io.stage == Stage::Replaying {
             Recovery::go_on_replaying(store, scheme, answers, requests);
-            if store.io.stage == Stage::Replaying && Recovery::is_replayed(store, answers) {
+            if Recovery::is_replayed(store, answers) {
                 self.serve();
             }
         }

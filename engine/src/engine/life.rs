@@ -38,7 +38,7 @@ impl Engine {
 
     /// Serves once everything that was replayed is durable.
     pub(super) fn serve_when_replayed(&mut self) {
-        if self.store.io.stage == Stage::Replaying && Recovery::is_replayed(&mut self.store, &mut self.answers) {
+        if Recovery::is_replayed(&mut self.store, &mut self.answers) {
             self.serve();
         }
     }
