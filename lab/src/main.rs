@@ -1,5 +1,6 @@
 //! `onefold-lab`: the tools of an evaluation, which an installation does not need. The binary `onefold` holds no simulator and no rival.
 
+mod index;
 mod replay;
 mod report;
 mod scan;
@@ -24,6 +25,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Index(index::Arguments),
     Replay(replay::Arguments),
     Report(report::Arguments),
     Scan(scan::Arguments),
@@ -32,6 +34,7 @@ enum Verb {
 
 fn run(verb: &Verb) -> Outcome {
     match verb {
+        Verb::Index(arguments) => index::run(arguments),
         Verb::Replay(arguments) => replay::run(arguments),
         Verb::Report(arguments) => report::run(arguments),
         Verb::Scan(arguments) => scan::run(arguments),

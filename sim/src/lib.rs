@@ -54,6 +54,8 @@ pub mod counts;
 #[cfg(feature = "measure")]
 pub mod figure;
 #[cfg(feature = "measure")]
+pub mod index_lab;
+#[cfg(feature = "measure")]
 pub mod papers;
 #[cfg(feature = "measure")]
 pub mod replay;

@@ -1,0 +1,179 @@
+//! `onefold-lab index`: how many duplicates an index of fingerprints finds with how much memory.
+
+use onefold::exit::{Exit, Failed, Outcome};
+use onefold::output::size::Size;
+use onefold::output::table::Table;
+use onefold::output::{Report, Style, print};
+use onefold::traces::{FORMS, Reading, failed, malformed_shown};
+use onefold_sim::index_lab::lab::{Found, Plan as Trial, run as run_policy, share};
+use onefold_sim::index_lab::writes::Writes;
+use onefold_sim::index_lab::{IndexIo, Policy};
+use onefold_trace::header::Unit;
+use onefold_trace::source::Source;
+use onefold_trace::synth::phone::Phone;
+use onefold_trace::synth::{Length, Plan, Synth};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// The policies, in `--help`.
+const POLICIES: &str = "\
+Policies:
+  full                      every fingerprint in memory, whatever it takes
+  runs                      Onefold's: compact entries in memory, sorted runs on the medium
+  g-lru                     SmartDedup's: groups by prefix, which leave memory as a whole
+  lru                       the same, but fingerprints leave one by one
+  b-tree                    Dmdedup's B-tree as a cache
+  caftl                     CAFTL's, by the number of references, with sampling and pre-hashing
+  caftl-without-pre-hashing
+  austere                   AustereCache's buckets";
+
+/// Find out how many duplicates each policy for the index finds, with how much memory
+///
+/// Takes the writes of a trace, or makes such as those of a smartphone in SmartDedup's Table 1. Only the memory for fingerprints is
+/// counted. What a policy passes over is worked off in batches.
+#[derive(Debug, clap::Args)]
+#[command(after_help = POLICIES, after_long_help = format!("{POLICIES}\n\n{FORMS}"))]
+pub struct Arguments {
+    /// Folder, or text of any form; `-` for standard input.
+    #[arg(required_unless_present = "phone")]
+    trace: Option<PathBuf>,
+    /// Make a trace like this row of the table, 1 to 6, instead.
+    #[arg(long, value_name = "ROW", value_parser = parse_phone, conflicts_with = "trace")]
+    phone: Option<Phone>,
+    /// Block writes of the trace that is made. K, M and G are powers of 1024.
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "20M", requires = "phone")]
+    writes: u64,
+    /// Seed of the trace that is made.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "phone")]
+    seed: u64,
+    /// Memory for fingerprints; several, separated by commas.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1M,2M,4M,8M,16M,40M")]
+    memory: Vec<Size>,
+    /// Memory for fingerprints in bytes for each block that is stored when most are; several, separated by commas.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    bytes_per_block: Vec<f64>,
+    /// Policies; several, separated by commas. Default: all.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = Policy::named)]
+    policy: Vec<Policy>,
+    /// Blocks that the work out of line takes at once; 0 for none.
+    #[arg(long, value_name = "N", default_value_t = 16_384)]
+    batch: usize,
+    #[command(flatten)]
+    reading: Reading,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_phone(typed: &str) -> Result<Phone, String> {
+    typed.parse().ok().and_then(Phone::numbered).ok_or_else(|| format!("there is no row '{typed}': give 1 to 6"))
+}
+
+fn parse_count(typed: &str) -> Result<u64, String> {
+    let count: Size = typed.parse()?;
+    if count.0 == 0 { Err("give at least 1".to_owned()) } else { Ok(count.0) }
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    policy: &'static str,
+    index_bytes: u64,
+    #[serde(flatten)]
+    found: Found,
+}
+
+#[derive(Debug, Serialize)]
+struct Compared {
+    trace: String,
+    malformed_lines: u64,
+    block_writes: usize,
+    blocks_ever_written: u32,
+    contents: u32,
+    /// The writes whose content some block held.
+    duplicates: u64,
+    batch: usize,
+    rows: Vec<Row>,
+}
+
+impl Report for Compared {
+    const NAME: &'static str = "index";
+
+    fn table(&self) -> Table {
+        let percent = |part, whole| format!("{:.2} %", share(part, whole) * 100.0);
+        let rows = self.rows.iter().map(|row| {
+            let Found { inline, out_of_line, io: IndexIo { looked_up, read, written }, resident_max, .. } = row.found;
+            vec![
+                row.policy.to_owned(),
+                Size(row.index_bytes).to_string(),
+                percent(inline, self.duplicates),
+                percent(inline + out_of_line, self.duplicates),
+                looked_up.to_string(),
+                read.to_string(),
+                written.to_string(),
+                resident_max.to_string(),
+            ]
+        });
+        let head = ["policy", "memory", "in line", "in all", "looked up", "read", "written", "in memory"];
+        Table::new()
+            .row("trace", &self.trace)
+            .row_if("malformed lines", Some(self.malformed_lines).filter(|lines| *lines > 0))
+            .row("block writes", self.block_writes)
+            .row("blocks ever written", self.blocks_ever_written)
+            .row("contents", self.contents)
+            .row("duplicates", format!("{} ({})", self.duplicates, percent(self.duplicates, self.block_writes as u64)))
+            .line("")
+            .grid(&head, rows.collect())
+    }
+}
+
+fn read(arguments: &Arguments) -> Outcome<(String, Writes, u64)> {
+    if let Some(phone) = &arguments.phone {
+        // The policies see no reads.
+        let plan = Plan { length: Length::Blocks(arguments.writes), reads: 0.0, ..phone.plan(1.0, arguments.seed) };
+        let wrong = |error: String| Failed::new(Exit::Usage, error);
+        let synth = Synth::new(plan).map_err(|error| wrong(error.to_string()))?;
+        let writes = Writes::of(synth.map(Ok::<_, String>), Unit::Block).map_err(wrong)?;
+        return Ok((format!("phone {}, seed {}", phone.id, arguments.seed), writes, 0));
+    }
+    let trace = arguments.trace.as_ref().expect("clap asks for a trace or a phone");
+    let mut source = Source::open(trace, &arguments.reading.how(None)).map_err(|error| failed(error, trace))?;
+    let unit = source.unit();
+    let mut show = malformed_shown();
+    let mut sound = source.sound(arguments.reading.lenient, &mut show);
+    let writes = Writes::of(&mut sound, unit).map_err(|error| Failed::new(Exit::System, format!("{}: {error}", trace.display())))?;
+    Ok((trace.display().to_string(), writes, sound.tally().malformed))
+}
+
+/// Compares.
+///
+/// # Errors
+/// When the trace cannot be read.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let (trace, writes, malformed_lines) = read(arguments)?;
+    let policies = if arguments.policy.is_empty() { Policy::ALL.to_vec() } else { arguments.policy.clone() };
+    let plan = |policy, index_bytes, batch| Trial { policy, index_bytes, batch };
+    let full = run_policy(&writes, plan(Policy::Full, 0, 0));
+    let mut rows = Vec::new();
+    let by_block = arguments.bytes_per_block.iter().map(|bytes| Size((bytes * full.stored_max as f64) as u64));
+    for memory in arguments.memory.iter().copied().chain(by_block) {
+        for &policy in policies.iter().filter(|&&policy| policy != Policy::Full) {
+            let found = run_policy(&writes, plan(policy, memory.0, arguments.batch));
+            rows.push(Row { policy: policy.name(), index_bytes: memory.0, found });
+        }
+    }
+    if policies.contains(&Policy::Full) {
+        rows.push(Row { policy: Policy::Full.name(), index_bytes: 0, found: full });
+    }
+    let compared = Compared {
+        trace,
+        malformed_lines,
+        block_writes: writes.list.len(),
+        blocks_ever_written: writes.lbns,
+        contents: writes.contents - 1,
+        duplicates: full.inline,
+        batch: arguments.batch,
+        rows,
+    };
+    print(&compared, Style::of(arguments.json));
+    Ok(())
+}
