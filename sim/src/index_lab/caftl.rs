@@ -5,6 +5,7 @@
 //! 3. The fingerprint with the fewest references leaves memory first, the oldest of several. An entry takes 21 bytes: MD5, a PBN, a count.
 
 use super::Index;
+use super::known::Known;
 use super::recency::Recency;
 use super::stored::{Pbn, Stored};
 use super::writes::{Content, fingerprint};
@@ -13,14 +14,11 @@ const ENTRY_BYTES: u64 = 21;
 /// Counts beyond this are all alike.
 const COUNT_MAX: u8 = 64;
 
-const NONE: u32 = u32::MAX;
-
 /// The index.
 #[derive(Debug)]
 pub struct Caftl {
     entries_max: u64,
-    used: u64,
-    blocks: Vec<Pbn>,
+    known: Known,
     counts: Vec<u8>,
     /// The contents in memory, a list for each number of references.
     by_count: Recency,
@@ -33,11 +31,10 @@ pub struct Caftl {
 impl Caftl {
     /// Makes an empty index.
     #[must_use]
-    pub fn new(bytes: u64, _blocks: u64, contents: u32, has_pre_hashing: bool) -> Self {
+    pub fn new(bytes: u64, contents: u32, has_pre_hashing: bool) -> Self {
         Self {
-            entries_max: bytes / ENTRY_BYTES,
-            used: 0,
-            blocks: vec![NONE; contents as usize],
+            entries_max: (bytes / ENTRY_BYTES).max(1),
+            known: Known::new(contents),
             counts: vec![0; contents as usize],
             by_count: Recency::of_lists(contents, COUNT_MAX + 1),
             seen: has_pre_hashing.then(|| vec![0; 1 << 26]),
@@ -71,7 +68,7 @@ impl Index for Caftl {
     }
 
     fn look_up(&mut self, content: Content, _lbn: u32, _stored: &Stored) -> Option<Pbn> {
-        let pbn = Some(self.blocks[content as usize]).filter(|&pbn| pbn != NONE);
+        let pbn = self.known.get(content);
         self.was_found.get_or_insert(pbn.is_some());
         if pbn.is_some() {
             self.count(content, self.counts[content as usize].saturating_add(1).min(COUNT_MAX));
@@ -80,27 +77,24 @@ impl Index for Caftl {
     }
 
     fn insert(&mut self, content: Content, pbn: Pbn, _lbn: u32, _stored: &Stored) {
-        if self.blocks[content as usize] == NONE {
-            if self.used >= self.entries_max {
+        if self.known.get(content).is_none() {
+            if self.known.len() >= self.entries_max {
                 let least = self.by_count.pop().expect("an index that is full has an entry");
-                self.blocks[least as usize] = NONE;
-                self.used -= 1;
+                self.known.take(least);
             }
-            self.used += 1;
             self.count(content, 1);
         }
-        self.blocks[content as usize] = pbn;
+        self.known.put(content, pbn);
     }
 
     fn remove(&mut self, content: Content, pbn: Pbn) {
-        if self.blocks[content as usize] == pbn {
-            self.blocks[content as usize] = NONE;
-            self.used -= 1;
+        if self.known.get(content) == Some(pbn) {
+            self.known.take(content);
             self.by_count.remove(content);
         }
     }
 
     fn resident(&self) -> u64 {
-        self.used
+        self.known.len()
     }
 }

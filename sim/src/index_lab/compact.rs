@@ -52,10 +52,8 @@ pub struct Compact {
     runs: Runs,
     /// Whether the runs have the fingerprint of a block.
     has: Vec<bool>,
-    /// Tags that matched although the block does not hold the content.
-    pub needless: u64,
     /// Entries that left although the medium does not have them.
-    pub lost: u64,
+    lost: u64,
 }
 
 impl Compact {
@@ -76,7 +74,6 @@ impl Compact {
             last: None,
             runs: Runs::default(),
             has: vec![false; usize::try_from(blocks).expect("it fits in memory")],
-            needless: 0,
             lost: 0,
         }
     }
@@ -131,7 +128,6 @@ impl Compact {
                     line[..=at].rotate_right(1);
                     return Some(pbn);
                 }
-                self.needless += 1;
             }
         }
         None

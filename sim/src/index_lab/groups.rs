@@ -25,11 +25,9 @@ pub fn room(bytes: u64) -> (u64, u32) {
 }
 
 /// Returns another block with the content of `one`: that in memory, or one whose fingerprint is on the medium.
-pub fn find(in_memory: Pbn, table: &mut Table, one: &Skipped, stored: &Stored) -> Option<Pbn> {
-    if in_memory != one.pbn && stored.holds(in_memory, one.content) {
-        return Some(in_memory);
-    }
-    table.find(one.content, one.pbn, stored)
+pub fn find(in_memory: Option<Pbn>, table: &mut Table, one: &Skipped, stored: &Stored) -> Option<Pbn> {
+    let other = in_memory.filter(|&pbn| pbn != one.pbn && stored.holds(pbn, one.content));
+    other.or_else(|| table.find(one.content, one.pbn, stored))
 }
 
 /// The index.
@@ -87,10 +85,9 @@ impl Index for Groups {
     }
 
     fn find_out_of_line(&mut self, skipped: &[Skipped], stored: &Stored) -> Vec<Option<Pbn>> {
-        let in_memory = |groups: &[FxHashMap<Content, Pbn>], group: usize, one: &Skipped| groups[group].get(&one.content).copied();
         let find = |one: &Skipped| {
-            let group = self.table.group(one.content);
-            find(in_memory(&self.groups, group, one).unwrap_or(one.pbn), &mut self.table, one, stored)
+            let in_memory = self.groups[self.table.group(one.content)].get(&one.content).copied();
+            find(in_memory, &mut self.table, one, stored)
         };
         skipped.iter().map(find).collect()
     }

@@ -9,6 +9,7 @@ pub mod austere;
 pub mod caftl;
 pub mod compact;
 pub mod groups;
+pub mod known;
 pub mod lab;
 pub mod recency;
 pub mod recent;
@@ -135,13 +136,13 @@ impl Policy {
     #[must_use]
     pub fn index(self, bytes: u64, blocks: u64, contents: u32) -> Box<dyn Index> {
         match self {
-            Self::Full => Box::new(recent::Recent::unbounded(blocks, contents)),
+            Self::Full => Box::new(recent::Recent::unbounded(contents)),
             Self::Runs => Box::new(compact::Compact::new(bytes, blocks)),
             Self::GLru => Box::new(groups::Groups::new(bytes, blocks)),
             Self::Lru => Box::new(recent::Recent::with_groups_on_medium(bytes, blocks, contents)),
-            Self::BTree => Box::new(recent::Recent::b_tree(bytes, blocks, contents)),
-            Self::Caftl => Box::new(caftl::Caftl::new(bytes, blocks, contents, true)),
-            Self::CaftlNoPreHash => Box::new(caftl::Caftl::new(bytes, blocks, contents, false)),
+            Self::BTree => Box::new(recent::Recent::b_tree(bytes, contents)),
+            Self::Caftl => Box::new(caftl::Caftl::new(bytes, contents, true)),
+            Self::CaftlNoPreHash => Box::new(caftl::Caftl::new(bytes, contents, false)),
             Self::Austere => Box::new(austere::Austere::new(bytes)),
         }
     }

@@ -5,25 +5,21 @@
 //! - `b-tree`: Dmdedup's. A node of 4 KiB is full to 69 % (ln 2) with random keys; an entry has 24 bytes. Inner nodes, the order of use and
 //!   the rest of its cache are not counted. It has no level behind it in line.
 
-use super::groups;
+use super::known::Known;
 use super::recency::Recency;
 use super::stored::{Pbn, Stored};
 use super::table::Table;
 use super::writes::Content;
-use super::{Index, IndexIo, Skipped};
+use super::{Index, IndexIo, Skipped, groups};
 
 /// The bytes of an entry of a B-tree: 24 ÷ ln 2.
 const B_TREE_BYTES: u64 = 35;
-
-const NONE: u32 = u32::MAX;
 
 /// An index of single fingerprints.
 #[derive(Debug)]
 pub struct Recent {
     entries_max: u64,
-    used: u64,
-    /// The block in memory for each content.
-    blocks: Vec<Pbn>,
+    known: Known,
     order: Option<Recency>,
     table: Option<Table>,
 }
@@ -31,23 +27,22 @@ pub struct Recent {
 impl Recent {
     /// Makes an index with room for everything.
     #[must_use]
-    pub fn unbounded(_blocks: u64, contents: u32) -> Self {
-        Self { entries_max: u64::MAX, used: 0, blocks: vec![NONE; contents as usize], order: None, table: None }
+    pub fn unbounded(contents: u32) -> Self {
+        Self { entries_max: u64::MAX, known: Known::new(contents), order: None, table: None }
     }
 
     /// Makes an index like [`groups::Groups`], but for the single evictions.
     #[must_use]
     pub fn with_groups_on_medium(bytes: u64, blocks: u64, contents: u32) -> Self {
-        let (entries, prefix_bits) = groups::room(bytes);
-        let table = Some(Table::new(prefix_bits, blocks));
-        Self { entries_max: entries, table, order: Some(Recency::new(contents)), ..Self::unbounded(blocks, contents) }
+        let (entries_max, prefix_bits) = groups::room(bytes);
+        let (order, table) = (Some(Recency::new(contents)), Some(Table::new(prefix_bits, blocks)));
+        Self { entries_max, known: Known::new(contents), order, table }
     }
 
     /// Makes a B-tree in memory.
     #[must_use]
-    pub fn b_tree(bytes: u64, blocks: u64, contents: u32) -> Self {
-        let order = Some(Recency::new(contents));
-        Self { entries_max: bytes / B_TREE_BYTES, order, ..Self::unbounded(blocks, contents) }
+    pub fn b_tree(bytes: u64, contents: u32) -> Self {
+        Self { entries_max: bytes / B_TREE_BYTES, order: Some(Recency::new(contents)), ..Self::unbounded(contents) }
     }
 
     fn touch(&mut self, content: Content) {
@@ -59,29 +54,26 @@ impl Recent {
 
 impl Index for Recent {
     fn look_up(&mut self, content: Content, _lbn: u32, _stored: &Stored) -> Option<Pbn> {
-        let pbn = Some(self.blocks[content as usize]).filter(|&pbn| pbn != NONE)?;
+        let pbn = self.known.get(content)?;
         self.touch(content);
         Some(pbn)
     }
 
     fn insert(&mut self, content: Content, pbn: Pbn, _lbn: u32, _stored: &Stored) {
-        let before = std::mem::replace(&mut self.blocks[content as usize], pbn);
-        self.used += u64::from(before == NONE);
+        self.known.put(content, pbn);
         self.touch(content);
-        while self.used > self.entries_max {
+        while self.known.len() > self.entries_max {
             let oldest = self.order.as_mut().and_then(Recency::pop).expect("an index that is full has an oldest entry");
-            let gone = std::mem::replace(&mut self.blocks[oldest as usize], NONE);
-            self.used -= 1;
+            let gone = self.known.take(oldest);
             if let Some(table) = &mut self.table {
-                table.merge(table.group(oldest), std::iter::once(gone));
+                table.merge(table.group(oldest), gone.into_iter());
             }
         }
     }
 
     fn remove(&mut self, content: Content, pbn: Pbn) {
-        if self.blocks[content as usize] == pbn {
-            self.blocks[content as usize] = NONE;
-            self.used -= 1;
+        if self.known.get(content) == Some(pbn) {
+            self.known.take(content);
             if let Some(order) = &mut self.order {
                 order.remove(content);
             }
@@ -93,7 +85,7 @@ impl Index for Recent {
 
     fn find_out_of_line(&mut self, skipped: &[Skipped], stored: &Stored) -> Vec<Option<Pbn>> {
         let Some(table) = &mut self.table else { return vec![None; skipped.len()] };
-        skipped.iter().map(|one| groups::find(self.blocks[one.content as usize], table, one, stored)).collect()
+        skipped.iter().map(|one| groups::find(self.known.get(one.content), table, one, stored)).collect()
     }
 
     fn io(&self) -> IndexIo {
@@ -101,6 +93,6 @@ impl Index for Recent {
     }
 
     fn resident(&self) -> u64 {
-        self.used
+        self.known.len()
     }
 }
