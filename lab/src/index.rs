@@ -1,5 +1,6 @@
 //! `onefold-lab index`: how many duplicates an index of fingerprints finds with how much memory.
 
+use crate::synth::parse_count;
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::output::size::Size;
 use onefold::output::table::Table;
@@ -15,11 +16,14 @@ use onefold_trace::synth::{Length, Plan, Synth};
 use serde::Serialize;
 use std::path::PathBuf;
 
+/// The least and the most memory for fingerprints.
+const MEMORY_BYTES: (u64, u64) = (1 << 10, 1 << 30);
+
 /// The policies, in `--help`.
 const POLICIES: &str = "\
 Policies:
   full                      every fingerprint in memory, whatever it takes
-  runs                      Onefold's: compact entries in memory, sorted runs on the medium
+  runs                      a candidate for Onefold's: compact entries in memory, sorted runs on the medium
   g-lru                     SmartDedup's: groups by prefix, which leave memory as a whole
   lru                       the same, but fingerprints leave one by one
   b-tree                    Dmdedup's B-tree as a cache
@@ -30,7 +34,7 @@ Policies:
 /// Find out how many duplicates each policy for the index finds, with how much memory
 ///
 /// Takes the writes of a trace, or makes such as those of a smartphone in SmartDedup's Table 1. Only the memory for fingerprints is
-/// counted. What a policy passes over is worked off in batches.
+/// counted. What a policy does not find in memory is worked off in batches.
 #[derive(Debug, clap::Args)]
 #[command(after_help = POLICIES, after_long_help = format!("{POLICIES}\n\n{FORMS}"))]
 pub struct Arguments {
@@ -47,10 +51,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "phone")]
     seed: u64,
     /// Memory for fingerprints; several, separated by commas.
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1M,2M,4M,8M,16M,40M")]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_memory, default_value = "1M,2M,4M,8M,16M,40M")]
     memory: Vec<Size>,
     /// Memory for fingerprints in bytes for each block that is stored when most are; several, separated by commas.
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = parse_bytes)]
     bytes_per_block: Vec<f64>,
     /// Policies; several, separated by commas. Default: all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = Policy::named)]
@@ -69,15 +73,27 @@ fn parse_phone(typed: &str) -> Result<Phone, String> {
     typed.parse().ok().and_then(Phone::numbered).ok_or_else(|| format!("there is no row '{typed}': give 1 to 6"))
 }
 
-fn parse_count(typed: &str) -> Result<u64, String> {
-    let count: Size = typed.parse()?;
-    if count.0 == 0 { Err("give at least 1".to_owned()) } else { Ok(count.0) }
+fn parse_memory(typed: &str) -> Result<Size, String> {
+    let size: Size = typed.parse()?;
+    let (least, most) = MEMORY_BYTES;
+    if (least..=most).contains(&size.0) {
+        Ok(size)
+    } else {
+        Err(format!("'{typed}' is out of range: give {} to {}", Size(least), Size(most)))
+    }
+}
+
+fn parse_bytes(typed: &str) -> Result<f64, String> {
+    let bytes = typed.parse().ok().filter(|bytes| (0.01..=1000.0).contains(bytes));
+    bytes.ok_or_else(|| format!("'{typed}' is no number of bytes for a block: give 0.01 to 1000, like 2"))
 }
 
 #[derive(Debug, Serialize)]
 struct Row {
     policy: &'static str,
     index_bytes: u64,
+    /// The memory was given for each stored block: this number of bytes.
+    bytes_per_block: Option<f64>,
     #[serde(flatten)]
     found: Found,
 }
@@ -132,7 +148,7 @@ fn read(arguments: &Arguments) -> Outcome<(String, Writes, u64)> {
         let plan = Plan { length: Length::Blocks(arguments.writes), reads: 0.0, ..phone.plan(1.0, arguments.seed) };
         let wrong = |error: String| Failed::new(Exit::Usage, error);
         let synth = Synth::new(plan).map_err(|error| wrong(error.to_string()))?;
-        let writes = Writes::of(synth.map(Ok::<_, String>), Unit::Block).map_err(wrong)?;
+        let writes = Writes::of(synth, Unit::Block).map_err(wrong)?;
         return Ok((format!("phone {}, seed {}", phone.id, arguments.seed), writes, 0));
     }
     let trace = arguments.trace.as_ref().expect("clap asks for a trace or a phone");
@@ -140,7 +156,12 @@ fn read(arguments: &Arguments) -> Outcome<(String, Writes, u64)> {
     let unit = source.unit();
     let mut show = malformed_shown();
     let mut sound = source.sound(arguments.reading.lenient, &mut show);
-    let writes = Writes::of(&mut sound, unit).map_err(|error| Failed::new(Exit::System, format!("{}: {error}", trace.display())))?;
+    let mut unread = None;
+    let records = sound.by_ref().map_while(|record| record.map_err(|error| unread = Some(error)).ok());
+    let writes = Writes::of(records, unit).map_err(|error| Failed::new(Exit::Usage, format!("{}: {error}", trace.display())))?;
+    if let Some(error) = unread {
+        return Err(failed(error, trace));
+    }
     Ok((trace.display().to_string(), writes, sound.tally().malformed))
 }
 
@@ -154,15 +175,16 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let plan = |policy, index_bytes, batch| Trial { policy, index_bytes, batch };
     let full = run_policy(&writes, plan(Policy::Full, 0, 0));
     let mut rows = Vec::new();
-    let by_block = arguments.bytes_per_block.iter().map(|bytes| Size((bytes * full.stored_max as f64) as u64));
-    for memory in arguments.memory.iter().copied().chain(by_block) {
+    let given = arguments.memory.iter().map(|memory| (memory.0, None));
+    let by_block = arguments.bytes_per_block.iter().map(|&bytes| ((bytes * full.stored_max as f64) as u64, Some(bytes)));
+    for (index_bytes, bytes_per_block) in given.chain(by_block) {
         for &policy in policies.iter().filter(|&&policy| policy != Policy::Full) {
-            let found = run_policy(&writes, plan(policy, memory.0, arguments.batch));
-            rows.push(Row { policy: policy.name(), index_bytes: memory.0, found });
+            let found = run_policy(&writes, plan(policy, index_bytes, arguments.batch));
+            rows.push(Row { policy: policy.name(), index_bytes, bytes_per_block, found });
         }
     }
     if policies.contains(&Policy::Full) {
-        rows.push(Row { policy: Policy::Full.name(), index_bytes: 0, found: full });
+        rows.push(Row { policy: Policy::Full.name(), index_bytes: 0, bytes_per_block: None, found: full });
     }
     let compared = Compared {
         trace,

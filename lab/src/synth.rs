@@ -159,7 +159,8 @@ fn parse_scale(typed: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("'{typed}' is no part: give above 0 and up to 1, like 0.01 or 1%"))
 }
 
-fn parse_count(typed: &str) -> Result<u64, String> {
+/// Parses a number of requests or blocks.
+pub fn parse_count(typed: &str) -> Result<u64, String> {
     let wrong = || format!("'{typed}' is no number of them: give, say, 5000, 64K or 1.5M");
     let is_number = typed.ends_with(|last: char| last.is_ascii_digit() || "kKmMgG".contains(last));
     typed.parse::<Size>().ok().filter(|size| is_number && size.0 > 0).map(|size| size.0).ok_or_else(wrong)

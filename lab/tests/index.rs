@@ -17,6 +17,8 @@ fn policies_are_compared_on_a_made_trace_and_on_one_from_a_file() {
         let found = row["inline"].as_u64().unwrap() + row["out_of_line"].as_u64().unwrap();
         assert!(found > duplicates / 2 && found <= duplicates, "{row}");
     }
+    let by_block = rows.iter().filter(|row| row["bytes_per_block"] == 2.0).count();
+    assert_eq!(by_block, 2, "each policy with two bytes a block");
     let at = |policy: &str, bytes: u64| rows.iter().find(|row| row["policy"] == policy && row["index_bytes"] == bytes).unwrap();
     assert_eq!(at("runs", 1 << 20)["inline"].as_u64(), Some(duplicates), "a mebibyte has room for all of them");
     assert!(at("runs", 64 << 10)["inline"].as_u64() > at("g-lru", 64 << 10)["inline"].as_u64());
@@ -33,7 +35,13 @@ fn wrong_input_is_named() {
     home.complaint(2, &["index"], "<TRACE>");
     home.complaint(2, &["index", "--phone", "7"], "there is no row '7'");
     home.complaint(2, &["index", "--phone", "1", "--policy", "lfu"], "there is no policy 'lfu'");
-    home.complaint(2, &["index", "--phone", "1", "--writes", "0"], "give at least 1");
+    home.complaint(2, &["index", "--phone", "1", "--writes", "0"], "'0' is no number of them");
     home.complaint(2, &["index", "--phone", "1", "--memory", "much"], "much");
+    home.complaint(2, &["index", "--phone", "1", "--memory", "0"], "'0' is out of range");
+    home.complaint(2, &["index", "--phone", "1", "--memory", "1T"], "'1T' is out of range");
+    home.complaint(2, &["index", "--phone", "1", "--bytes-per-block", "-2"], "-2");
+    home.complaint(2, &["index", "--phone", "1", "--bytes-per-block", "nan"], "'nan' is no number of bytes");
     home.complaint(3, &["index", "nowhere"], "nowhere");
+    home.write("letter", "Dear Sir or Madam,\n");
+    home.complaint(6, &["index", "letter"], "letter");
 }

@@ -30,14 +30,6 @@ pub struct Found {
     pub stored_max: u64,
 }
 
-impl Found {
-    /// Returns the share of writes that were found in line.
-    #[must_use]
-    pub fn inline_share(&self) -> f64 {
-        share(self.inline, self.writes)
-    }
-}
-
 /// Returns a part of a whole, and 0 of nothing.
 #[must_use]
 pub fn share(part: u64, whole: u64) -> f64 {
@@ -48,7 +40,8 @@ pub fn share(part: u64, whole: u64) -> f64 {
 struct Run {
     index: Box<dyn Index>,
     stored: Stored,
-    skipped: Vec<Skipped>,
+    /// Blocks for the work out of line, if there is any.
+    skipped: Option<Vec<Skipped>>,
     found: Found,
 }
 
@@ -58,16 +51,14 @@ pub fn run(writes: &Writes, plan: Plan) -> Found {
     let blocks = u64::from(writes.lbns) + plan.batch as u64 + 1;
     let index = plan.policy.index(plan.index_bytes, blocks, writes.contents);
     let stored = Stored::new(writes.lbns, writes.contents);
-    let mut run = Run { index, stored, skipped: Vec::new(), found: Found::default() };
+    let mut run = Run { index, stored, skipped: (plan.batch > 0).then(Vec::new), found: Found::default() };
     for write in &writes.list {
         run.write(write.lbn, write.content(), write.is_first());
-        if plan.batch > 0 && run.skipped.len() >= plan.batch {
+        if run.skipped.as_ref().is_some_and(|skipped| skipped.len() >= plan.batch) {
             run.work_off();
         }
     }
-    if plan.batch > 0 {
-        run.work_off();
-    }
+    run.work_off();
     run.found.io = run.index.io();
     run.found
 }
@@ -92,7 +83,9 @@ impl Run {
         if takes {
             self.index.insert(content, pbn, lbn, &self.stored);
         }
-        self.skipped.push(Skipped { lbn, pbn, content });
+        if let Some(skipped) = &mut self.skipped {
+            skipped.push(Skipped { lbn, pbn, content });
+        }
         self.found.resident_max = self.found.resident_max.max(self.index.resident());
         self.found.stored_max = self.found.stored_max.max(self.stored.used() as u64);
     }
@@ -106,7 +99,7 @@ impl Run {
     /// Does the work out of line for the blocks that LBNs still mean.
     fn work_off(&mut self) {
         let stored = &self.stored;
-        let mut skipped = std::mem::take(&mut self.skipped);
+        let Some(mut skipped) = self.skipped.as_mut().map(std::mem::take) else { return };
         skipped.retain(|one| stored.meaning(one.lbn) == Some(one.pbn) && stored.holds(one.pbn, one.content));
         let found = self.index.find_out_of_line(&skipped, stored);
         for (one, other) in skipped.iter().zip(found) {
@@ -134,7 +127,7 @@ mod tests {
             let name = if content == 0 { ContentName::Zero } else { ContentName::Of([content; NAME_BYTES_MAX]) };
             let mut record = Record::new(0, Op::Write, Bytes(lbn * BLOCK_BYTES), Bytes(BLOCK_BYTES));
             record.blocks = vec![Block::named(name)];
-            Ok::<_, String>(record)
+            record
         };
         Writes::of(list.iter().map(record), Unit::Block).expect("well-formed")
     }

@@ -5,7 +5,6 @@ use onefold_trace::content;
 use onefold_trace::header::Unit;
 use onefold_trace::record::{ContentName, Op, Record};
 use rustc_hash::FxHashMap;
-use std::fmt::Display;
 
 /// The number of a content: 0 for zeros, otherwise in the order in which contents first appear.
 pub type Content = u32;
@@ -58,11 +57,10 @@ impl Writes {
     /// Reads the writes and discards of a trace. A content that the trace does not name is one of its own.
     ///
     /// # Errors
-    /// Fails if a record cannot be read, or if there are more than 2^31 blocks or contents.
-    pub fn of<E: Display>(records: impl Iterator<Item = Result<Record, E>>, unit: Unit) -> Result<Self, String> {
+    /// Fails if there are more than 2^31 blocks or contents.
+    pub fn of(records: impl Iterator<Item = Record>, unit: Unit) -> Result<Self, String> {
         let (mut writes, mut numbers) = (Self { contents: 1, ..Self::default() }, Numbers::default());
         for record in records {
-            let record = record.map_err(|error| error.to_string())?;
             match record.op {
                 Op::Write | Op::WriteZeroes => writes.add(&record, unit, &mut numbers)?,
                 Op::Discard => {
