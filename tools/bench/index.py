@@ -43,10 +43,15 @@ def results():
 
 
 def rows(compared):
-    """Yields the size of memory and the row of each policy, for each size but the last, which is for 2 bytes a block."""
-    sizes = list(dict.fromkeys(row["index_bytes"] for row in compared["rows"] if row["policy"] != FULL))
-    for size in sizes[:-1]:
-        yield size, {row["policy"]: row for row in compared["rows"] if row["index_bytes"] == size}
+    """Yields the size of memory and the row of each policy, for each size that was given as such."""
+    given = [row for row in compared["rows"] if row["policy"] != FULL and row["bytes_per_block"] is None]
+    for size in dict.fromkeys(row["index_bytes"] for row in given):
+        yield size, {row["policy"]: row for row in given if row["index_bytes"] == size}
+
+
+def by_block(compared):
+    """Returns the default's row for this number of bytes of index a stored block."""
+    return next(row for row in compared["rows"] if row["policy"] == OURS and row["bytes_per_block"] == BYTES_PER_BLOCK)
 
 
 def units(row):
@@ -71,14 +76,14 @@ def index_io(trace, compared):
 
 def two_bytes(trace, compared):
     """Yields the share of the duplicates that both ways find together with two bytes of index a stored block."""
-    ours = [row for row in compared["rows"] if row["policy"] == OURS][-1]
+    ours = by_block(compared)
     found = ours["inline"] + ours["out_of_line"]
     yield 100 * found / max(compared["duplicates"], 1), f"{trace}, {ours['index_bytes']} bytes, {ours['inline']} of {found} in line"
 
 
 def written(trace, compared):
     """Yields the units written for the index for each block freed, with two bytes of index a stored block."""
-    ours = [row for row in compared["rows"] if row["policy"] == OURS][-1]
+    ours = by_block(compared)
     if ours["out_of_line"]:
         yield ours["io"]["written"] / ours["out_of_line"], f"{trace}: {ours['io']['written']} for {ours['out_of_line']}"
 
