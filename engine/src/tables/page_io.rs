@@ -1,6 +1,7 @@
 //! Reads pages into memory, and adds the committed records that the page on the medium lacks.
 //!
 //! 1. An all-zero sector means "empty" only while its page's bit is clear. The bit is set after a flush has covered the page's first write.
+//! 2. A failed device may have lost a bit that no flush has covered (A5), although the page is there: then a clear bit proves nothing.
 
 use super::pages::{Access, Page, PageState};
 use super::{Committed, Tables};
@@ -38,7 +39,7 @@ impl Tables {
 
     /// Whether it is known, without a read of the page, that the page was never written.
     pub fn is_blank(&mut self, io: &mut Io, id: PageId) -> bool {
-        if !self.bits_exact || self.pages.holds(id) || self.pages.bit_pending.contains(&id) || self.is_touched(id) {
+        if !self.bits_exact || io.failed || self.pages.holds(id) || self.pages.bit_pending.contains(&id) || self.is_touched(id) {
             return false;
         }
         let (bits, at) = self.geometry.written_of(id);
@@ -70,7 +71,7 @@ impl Tables {
                 Access::Ready(bits) => written = bits.page().content.bit(at) || self.pages.bit_pending.contains(&id),
             }
         }
-        if !written && self.knows_unwritten(id) {
+        if !written && self.knows_unwritten(io, id) {
             return self.put_blank(id);
         }
         self.pages.put(id, PageState::Loading { waiters: Vec::new(), written, failures: 0 });
@@ -78,9 +79,9 @@ impl Tables {
     }
 
     /// Whether a clear bit proves that the page was never written. Live records that change the page take the proof away: power may have
-    /// failed between the page's first write by a checkpoint and its bit.
-    fn knows_unwritten(&self, id: PageId) -> bool {
-        self.bits_exact && !self.is_touched(id)
+    /// failed between the page's first write by a checkpoint and its bit. So does a failure of the device.
+    fn knows_unwritten(&self, io: &Io, id: PageId) -> bool {
+        self.bits_exact && !io.failed && !self.is_touched(id)
     }
 
     fn put_blank(&mut self, id: PageId) {
@@ -99,7 +100,7 @@ impl Tables {
             Access::Unreadable => true,
             Access::Ready(bits) => bits.page().content.bit(at) || self.pages.bit_pending.contains(&id),
         };
-        let exact = self.knows_unwritten(id);
+        let exact = self.knows_unwritten(io, id);
         let Some(PageState::Loading { written, waiters, .. }) = self.pages.slot_mut(id) else { return };
         *written = bit;
         if !bit && exact {
@@ -149,7 +150,7 @@ impl Tables {
         }
         // A crash came between the page's first write, or parts of that write, and its bit. If records change the page, a checkpoint will
         // write it anyway.
-        let is_late = !written && !opened.blank && !io.read_only && !self.is_touched(id);
+        let is_late = !written && !opened.blank && !io.read_only && !io.failed && !self.is_touched(id);
         let bit = written && !self.pages.bit_pending.contains(&id);
         // The page may have been written, evicted and read again without a flush in between. A commit that relies on it has to know.
         let stamp = io.durability.refs;

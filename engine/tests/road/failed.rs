@@ -3,8 +3,9 @@
 use crate::machine::Machine;
 use crate::media::{Heap, blank, chosen, pattern};
 use onefold_engine::buffer::Home;
-use onefold_engine::format::CommitMode;
+use onefold_engine::format::{CommitMode, PageId, Region};
 use onefold_engine::interface::{Class, Event, Failure, IoFailure, Op, Payload, Reply};
+use onefold_engine::memory::Part;
 use onefold_engine::settings::{Compression, Settings};
 use std::sync::Arc;
 
@@ -52,6 +53,33 @@ fn what_was_not_committed_is_not_read_any_more() {
         let committed = m.begin(Op::Read, 4096 * 9, 4096, None, false);
         bring(&mut m);
         assert!(matches!(m.answer(committed), Reply::Data(_)), "{mode:?}");
+    }
+}
+
+/// A failed flush may take the *written* bit of a map page, although the page itself is durable.
+#[test]
+fn what_is_committed_is_read_although_the_failure_has_taken_its_written_bit() {
+    const PAGES: u64 = 40;
+    const LBNS_A_PAGE: u64 = 800;
+    let settings = Settings { commit_mode: CommitMode::Ordered, noncritical_delay_ms: 0, ..Settings::default() };
+    let mut m = Machine::open(blank(32 << 20, Some(PAGES * LBNS_A_PAGE)), settings);
+    // Memory has room for a few pages.
+    m.accountant.take(Part::Pages, m.accountant.limit(Part::Pages) - 16 * 4300);
+    let written = m.engine.geometry().page_at(PageId { region: Region::Written, index: 0 }).get();
+    let written = usize::try_from(written).expect("fits");
+    let before = m.medium[written..written + 4096].to_vec();
+    m.write(0, &pattern(1, 4096));
+    m.flush();
+    m.pass_ms(10);
+    assert!(m.medium[written..written + 4096] != before, "the bit is written, and no flush has covered it");
+    m.flushes_fail = true;
+    m.write(4096, &pattern(2, 4096));
+    fail(&mut m);
+    m.medium[written..written + 4096].copy_from_slice(&before);
+    for turn in 0..2000 {
+        // All pages in memory were just used, so that any may be evicted next.
+        (0..12).for_each(|page| drop(m.read((turn + page) % PAGES * LBNS_A_PAGE * 4096 + 3 * 4096, 4096)));
+        assert!(m.read(0, 4096) == pattern(1, 4096), "turn {turn}");
     }
 }
 
