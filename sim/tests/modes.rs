@@ -144,7 +144,10 @@ fn an_opening_that_empties_a_log_serves_reads_where_a_flush_fails() {
 /// A page that a record of the log changes cannot be read: the volume becomes read-only, and other places are answered.
 #[test]
 fn an_opening_that_empties_a_log_does_not_wait_for_a_page_that_cannot_be_read() {
-    let mut scene = emptied_failing(Box::new(|event, (class, _)| matches!(event, Event::Read { .. }) && class == Class::Map));
+    let place = Cell::new(None);
+    let is_it = move |at| place.replace(place.get().or(Some(at))).is_none_or(|first| first == at);
+    let mut scene =
+        emptied_failing(Box::new(move |event, (class, at)| matches!(event, Event::Read { .. }) && class == Class::Map && is_it(at)));
     scene.ask(Op::Read, 3, 1, None);
     scene.rest();
     assert!(matches!(scene.answers[..], [Reply::Failed(Failure::Io)]), "{:?}", scene.answers);
