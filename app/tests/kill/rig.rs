@@ -229,11 +229,11 @@ pub fn signal(pid: u32, signal: Signal) {
 pub fn kill_all(first: u32) {
     let all = || [vec![first], descendants(first)].concat().into_iter();
     // All are stopped before any of them dies, because supervisor and server replace each other. This is done twice: one that was just
-    // being started may have been missed.
+    // being started may have been missed. Children die first: the kernel continues a stopped process whose parent dies.
     for _ in 0..2 {
         all().for_each(|pid| signal(pid, Signal::STOP));
     }
-    all().for_each(kill);
+    all().collect::<Vec<u32>>().into_iter().rev().for_each(kill);
 }
 
 /// Returns the processes that it started, and those that they started, nearest first.
