@@ -86,7 +86,7 @@ proptest! {
         near("FUA", share(info.total.fua, info.total.writes), fua, 0.003);
         prop_assert_eq!(info.total.flushes, info.total.writes / every);
         let mean = plan.sizes.mean();
-        near("request blocks", info.shape.write_blocks_mean.expect("some") / mean, 1.0, 6.5 / (info.total.writes as f64).sqrt());
+        near("request blocks", info.shape.write_blocks_mean.expect("some") / mean, 1.0, 8.0 / (info.total.writes as f64).sqrt());
         if plan.sizes.ends() == (1, 1) {
             prop_assert_eq!(info.blocks_between_flushes_median, Some(every));
         }
