@@ -72,7 +72,7 @@ proptest! {
         prop_assert!(info.blocks_end <= working_set);
     }
 
-    /// Checks the requests: their number, kind and size, FUA and flushes.
+    /// Checks the requests: their number and kind, FUA and flushes.
     #[test]
     fn requests_follow_the_plan(
         requests in 2000u64..5000, reads in 0.0..0.9f64, fua in 0.0..1.0f64, every in 1u64..50, sizes in sizes(), access in access(),
@@ -85,8 +85,6 @@ proptest! {
         near("reads", info.shape.reads.expect("some"), reads, 0.001);
         near("FUA", share(info.total.fua, info.total.writes), fua, 0.003);
         prop_assert_eq!(info.total.flushes, info.total.writes / every);
-        let mean = plan.sizes.mean();
-        near("request blocks", info.shape.write_blocks_mean.expect("some") / mean, 1.0, 8.0 / (info.total.writes as f64).sqrt());
         if plan.sizes.ends() == (1, 1) {
             prop_assert_eq!(info.blocks_between_flushes_median, Some(every));
         }
@@ -124,6 +122,23 @@ proptest! {
         let records = |plan: &Plan| Synth::new(plan.clone()).expect("a plan").collect::<Vec<_>>();
         prop_assert_eq!(records(&plan), records(&plan));
         prop_assert_ne!(records(&plan), records(&Plan { seed: seed ^ 1, ..plan.clone() }));
+    }
+}
+
+/// Checks the mean size of requests, in standard errors of a size of one block each. The seeds are fixed: a draw of others would miss the
+/// bounds by chance at times.
+#[test]
+fn the_mean_size_of_requests_is_that_of_the_plan() {
+    let hot = Access::HotSpot { requests: 0.8, blocks: 0.2 };
+    for (typed, bearable) in [("1", 0.0), ("8", 0.0), ("1-16", 2.5), ("1:70,8:20,16-32:10", 6.5)] {
+        let sizes: Choice = typed.parse().expect("a choice");
+        let runs = (0..25).flat_map(|seed| [Access::Uniform, Access::Sequential, hot, Access::NuRand].map(|access| (seed, access)));
+        for (seed, access) in runs {
+            let plan = Plan { seed, length: Length::Requests(3000), reads: 0.2, sizes: sizes.clone(), access, ..Plan::default() };
+            let (info, _) = made(&plan);
+            let came = info.shape.write_blocks_mean.expect("some") / sizes.mean();
+            near(&format!("{typed}, seed {seed}"), came, 1.0, bearable / (info.total.writes as f64).sqrt());
+        }
     }
 }
 
