@@ -169,6 +169,16 @@ mod tests {
     }
 
     #[test]
+    fn a_second_block_with_the_same_content_takes_the_place_of_the_first() {
+        let mut index = Index::new(1 << 20, 1 << 20);
+        index.insert(&fp(1), Pbn(5));
+        index.insert(&fp(1), Pbn(9));
+        assert_eq!((index.len(), index.get(&fp(1))), (1, Some(Pbn(9))));
+        index.remove(&fp(1), Pbn(9));
+        assert_eq!((index.len(), index.get(&fp(1))), (0, None), "the first does not come back");
+    }
+
+    #[test]
     fn an_offer_replaces_no_entry_and_adds_no_second_one() {
         let mut index = Index::new(1 << 20, 1 << 20);
         index.insert(&fp(1), Pbn(5));

@@ -3,6 +3,8 @@
 use super::*;
 use crate::format::entry::REFS_UNKNOWN;
 use crate::format::geometry::Wish;
+use crate::interface::Action;
+use crate::io::Stage;
 use crate::units::Bytes;
 
 fn space_of(geometry: Geometry, newest: Pbn) -> Space {
@@ -82,4 +84,17 @@ fn what_the_log_says_of_a_block_that_was_counted_otherwise_does_not_wrap_the_cen
         let Census { free, kept, unique, shared, of_scheme, unknown, links } = space.census;
         assert!([free, kept, unique, shared, of_scheme, unknown, links].iter().all(|&n| n <= 8), "{refs}: {:?}", space.census);
     }
+}
+
+/// Otherwise writes that wait for a block would fail, although the granule brings some.
+#[test]
+fn reclaim_is_under_way_while_the_pages_of_its_granules_are_read() {
+    let mut store = crate::test_kit::store();
+    store.io.stage = Stage::Serving;
+    store.space.add_kept(3);
+    assert!(!store.space.is_reclaiming(&store.tables.removals));
+    assert!(store.space.reclaim_for_waiters(&mut store.io, &store.tables.removals));
+    store.reclaim(usize::MAX);
+    assert!(store.io.out.iter().any(|action| matches!(action, Action::Read { .. })));
+    assert!(store.space.is_reclaiming(&store.tables.removals));
 }

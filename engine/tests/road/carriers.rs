@@ -227,6 +227,21 @@ fn the_rebuild_reads_carriers_a_few_at_a_time() {
     }
 }
 
+/// The second pass after a crash in mode `ordered` looks for blocks without a fingerprint, and finds the slots in the index.
+#[test]
+fn a_rebuild_after_a_recount_does_not_read_the_carriers_again() {
+    let ordered = || Settings { commit_mode: CommitMode::Ordered, ..Settings::default() };
+    let mut m = Machine::open(carriers(20), ordered());
+    m.read(0, 512);
+    let mut m = Machine::open(m.medium, ordered());
+    m.feed(Event::Tick);
+    m.wait(200);
+    let rebuilt = |goes_on| Notice::IndexRebuilt { entries: 20, named: 0, unnamed: 0, goes_on };
+    let passes: Vec<_> = m.notices.iter().filter(|notice| matches!(notice, Notice::IndexRebuilt { .. })).collect();
+    assert_eq!(passes, [&rebuilt(true), &rebuilt(false)]);
+    assert_eq!(m.engine.ledger().read[Class::Data as usize].units, 20);
+}
+
 #[test]
 fn a_carrier_that_is_read_is_known_by_its_slots() {
     let mut m = served(blank(32 << 20, None));
