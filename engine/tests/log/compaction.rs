@@ -55,6 +55,17 @@ fn a_long_log_scan_becomes_short_and_gives_the_same_after_a_crash() {
     }
 }
 
+/// A superblock names at most 128 runs of places. If each compaction began a run of its own, that would soon be too few.
+#[test]
+fn the_copies_of_one_compaction_follow_those_of_the_one_before() {
+    let mut machine = compacting_beyond(16).open();
+    let before = superblocks(&machine);
+    write(&mut machine, 200);
+    let compactions = superblocks(&machine) - before;
+    let places = machine.crash().newest_log_tail().compacted.places;
+    assert!(compactions > 4 && places.len() == 1 && places[0].blocks > 2, "{compactions} compactions: {places:?}");
+}
+
 /// Each superblock has the whole ledger: a crash loses only what was counted since the last one.
 #[test]
 fn the_lifetime_ledger_comes_with_each_superblock() {

@@ -108,6 +108,25 @@ fn a_small_volume_is_overwritten_many_times() {
     m.close();
 }
 
+/// In mode `log` the links that a commit removes take memory until the next commit, which only another request brings.
+#[test]
+fn a_write_is_admitted_though_the_links_that_are_gone_take_all_memory_for_records() {
+    const BLOCKS: u64 = 4 * 800;
+    let settings = Settings { commit_mode: CommitMode::Log, memory_bytes: 2 << 20, ..Settings::default() };
+    let mut m = Machine::open(blank(32 << 20, None), settings);
+    (0..BLOCKS / 100).for_each(|i| m.write(4096 * 100 * i, &pattern(i, 4096 * 100)));
+    m.flush();
+    m.wait(10);
+    m.request(Op::Discard, 0, 4096 * BLOCKS, None, false);
+    m.flush();
+    m.wait(10);
+    assert!(!m.accountant.within(Part::Dirty) && m.engine.stats().gone.links == BLOCKS, "{:?}", m.engine.stats().gone);
+    m.write(0, &pattern(1, 4096));
+    m.flush();
+    assert!(m.accountant.within(Part::Dirty));
+    assert_eq!(m.read(0, 8192), [pattern(1, 4096), vec![0; 4096]].concat());
+}
+
 /// Discards take records as writes do, and wait for room as they do (`--memory`).
 #[test]
 fn discards_in_any_order_stay_within_their_memory() {

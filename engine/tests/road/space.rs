@@ -117,6 +117,22 @@ fn an_epoch_unmaps_no_more_pages_than_half_of_the_free_blocks_have_room_for() {
     assert_eq!(m.engine.ledger().epochs() - before, 40u64.div_ceil(11));
 }
 
+/// The links that a range removes take a record each until the next commit.
+#[test]
+fn an_epoch_unmaps_no_more_pages_than_memory_has_room_for() {
+    for (commit_mode, most) in [(CommitMode::Ordered, 5), (CommitMode::Log, 4)] {
+        let pages = 2 * most + 1;
+        let settings = Settings { commit_mode, memory_bytes: 2 << 20, ..Settings::default() };
+        let mut m = Machine::open(blank(32 << 20, Some(800 * pages)), settings);
+        (0..pages).for_each(|page| m.write(4096 * 800 * page, &pattern(page, 4096)));
+        m.flush();
+        let before = m.engine.ledger().epochs();
+        m.request(Op::Discard, 0, 4096 * 800 * pages, None, false);
+        m.flush();
+        assert_eq!(m.engine.ledger().epochs() - before, 3, "{commit_mode:?}");
+    }
+}
+
 #[test]
 fn the_last_blocks_of_a_thin_volume_are_for_what_is_overwritten() {
     for commit_mode in [CommitMode::Ordered, CommitMode::Log] {
