@@ -1,9 +1,9 @@
-//! The findings of `check --data` on a medium on which content has rotted.
+//! `check --data` on media that the engine has left: the findings where content has rotted, and the counts of a live log.
 
 use crate::carriers::{served, soft};
-use crate::media::blank;
-use onefold_engine::check::{CheckSettings, Finding, ReadMedium, check};
-use onefold_engine::interface::IoFailure;
+use crate::media::{blank, pattern};
+use onefold_engine::check::{CheckSettings, Counts, Finding, ReadMedium, check};
+use onefold_engine::interface::{Class, IoFailure, Op};
 use onefold_engine::units::{Bytes, index};
 
 struct Stored(Vec<u8>);
@@ -16,11 +16,14 @@ impl ReadMedium for Stored {
 }
 
 pub fn findings(medium: &[u8]) -> Vec<Finding> {
+    checked(medium).0
+}
+
+fn checked(medium: &[u8]) -> (Vec<Finding>, Counts) {
     let mut findings = Vec::new();
-    let bytes = Bytes(medium.len() as u64);
-    check(&mut Stored(medium.to_vec()), bytes, &CheckSettings { memory_bytes: 4 << 20, data: true }, &mut |finding| findings.push(finding))
-        .expect("it is a volume");
-    findings
+    let (bytes, settings) = (Bytes(medium.len() as u64), CheckSettings { memory_bytes: 4 << 20, data: true });
+    let report = check(&mut Stored(medium.to_vec()), bytes, &settings, &mut |finding| findings.push(finding)).expect("it is a volume");
+    (findings, report.counts)
 }
 
 /// The authenticator covers all bytes of a carrier, also those outside of its slots.
@@ -42,4 +45,19 @@ fn no_byte_of_a_carrier_may_differ() {
         let found = findings(&rotted);
         assert!(matches!(found[..], [Finding::ContentDiffers { .. }]), "byte {at}: {found:?}");
     }
+}
+
+/// After a kill the log has records that no page holds. The check applies them to the pages, as the next opening does.
+#[test]
+fn a_check_after_a_kill_counts_what_the_log_has() {
+    let mut m = served(blank(32 << 20, None));
+    m.write(0, &pattern(1, 4096 * 10));
+    m.write(4096 * 100, &pattern(1, 4096 * 3));
+    m.flush();
+    m.request(Op::Discard, 4096 * 7, 4096 * 3, None, false);
+    m.flush();
+    assert!(!m.written.contains_key(&Class::Map) && !m.written.contains_key(&Class::Refs), "{:?}", m.written);
+    let (findings, Counts { mapped, unique, shared, fingerprint_only, garbage, compared, .. }) = checked(&m.medium);
+    assert_eq!(findings, []);
+    assert_eq!((mapped, unique, shared, fingerprint_only, garbage, compared), (10, 4, 3, 3, 0, 10));
 }

@@ -5,8 +5,10 @@ use super::media::{blank, chosen, pattern};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::page::{open, seal};
-use onefold_engine::format::{CommitMode, ExtentKind, FormatStep, Geometry, MapEntry, PageContent, PageId, Region, format};
-use onefold_engine::interface::{Event, Failure, Legacy, Notice, Op, Promised, Reply, Trace};
+use onefold_engine::format::{
+    CommitMode, ExtentKind, FingerprintEntry, FormatStep, Geometry, MapEntry, PageContent, PageId, Region, format,
+};
+use onefold_engine::interface::{Event, Failure, Legacy, Notice, Op, Promised, Reply, StoreRoom, Trace};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Lbn, Pbn, index};
 
@@ -27,8 +29,12 @@ fn forged(mode: CommitMode, region: Region, change: impl Fn(&mut PageContent)) -
 }
 
 /// Changes the first page of a region.
-pub fn rewrite(medium: &mut [u8], region: Region, mut change: impl FnMut(&mut PageContent)) {
-    let (superblock, id) = (chosen(medium).expect("a volume"), PageId { region, index: 0 });
+pub fn rewrite(medium: &mut [u8], region: Region, change: impl FnMut(&mut PageContent)) {
+    rewrite_page(medium, PageId { region, index: 0 }, change);
+}
+
+fn rewrite_page(medium: &mut [u8], id: PageId, mut change: impl FnMut(&mut PageContent)) {
+    let superblock = chosen(medium).expect("a volume");
     let at = index(superblock.geometry.page_at(id).get());
     let page: &mut [u8; BLOCK_SIZE] = (&mut medium[at..at + BLOCK_SIZE]).try_into().expect("a page");
     let mut content = open(&superblock.uuid, id, page, false).content;
@@ -216,5 +222,29 @@ fn a_new_block_that_the_map_had_named_before_it_was_anybodys_is_counted() {
         }
         m.flush();
         assert_eq!(m.read(LBN * 4096, 4096), pattern(7, 4096), "mode {mode:?}");
+    }
+}
+
+/// The last pages of the tables have room for more blocks than there are.
+#[test]
+fn blocks_that_the_volume_does_not_have_are_not_given_back() {
+    for mode in MODES {
+        let mut medium = blank(16 << 20, None);
+        let geometry = chosen(&medium).expect("a volume").geometry;
+        let last = Pbn(geometry.data_blocks - 1);
+        let ((refs, at), (names, i)) = (geometry.refs_of(last), geometry.fingerprint_of(last));
+        assert!(i < 190, "{i}");
+        // Their fingerprints alone keep the last block and nine that follow it.
+        rewrite_page(&mut medium, refs, |page| (0..10).for_each(|n| page.set_refs(at + n, 1)));
+        let entry = |n: u8| FingerprintEntry::of(Fingerprint([1 + n; 20]));
+        rewrite_page(&mut medium, names, |page| (0..10).for_each(|n| page.set_fingerprint(i + usize::from(n), entry(n))));
+        for id in [refs, names] {
+            let (bits, bit) = geometry.written_of(id);
+            rewrite_page(&mut medium, bits, |page| page.set_bit(bit, true));
+        }
+        let mut m = Machine::open(medium, settings(mode));
+        m.feed(Event::StoreRoom(StoreRoom { is_short: true, blocks: 1000 }));
+        m.pass_ms(5_000);
+        assert_eq!((m.engine.ledger().reclaimed_blocks, m.engine.stats().kept_blocks), (1, 0), "{mode:?}");
     }
 }
