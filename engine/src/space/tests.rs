@@ -33,6 +33,17 @@ fn granules_are_given_by_what_they_keep_each_once() {
     assert_eq!(space.take_most_kept(), Some((6, 3)));
 }
 
+/// A volume may have more granules than memory has room to note.
+#[test]
+fn where_no_further_granule_is_noted_those_that_are_go_on_being_counted() {
+    let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
+    let mut space = Space::new(Arc::new(geometry), Pbn(0), 0, Policy::of(&Settings::default()));
+    (0..65).for_each(|granule| space.add_kept(granule));
+    [3, 3, 5, 64].into_iter().for_each(|granule| space.add_kept(granule));
+    let given: Vec<_> = std::iter::from_fn(|| space.take_most_kept()).collect();
+    assert_eq!((given.len(), &given[..3]), (64, &[(3, 3), (2, 5), (1, 63)][..]));
+}
+
 #[test]
 fn the_scan_begins_where_the_newest_block_is_and_goes_round() {
     for (mib, pages) in [(4, 1), (16, 2), (60, 4)] {

@@ -153,3 +153,17 @@ fn tables_that_break_an_invariant_are_refused() {
     assert!(matches!(with(&|e| e.truncate(4)), Err(GeometryError::BadReserve { .. })));
     assert!(matches!(with(&|e| e.resize(65, e[0])), Err(GeometryError::TooManyExtents { count: 65 })));
 }
+
+#[test]
+fn a_table_that_begins_or_ends_within_a_block_is_refused() {
+    let good = plan(16 * MIB, None);
+    let of_data = |offset: u64, length: u64| {
+        let mut extents = good.extents.clone();
+        let data = extents.last_mut().expect("the data");
+        (data.offset, data.length) = (Bytes(data.offset.get() + offset), Bytes(data.length.get() - length));
+        Geometry::of_extents(good.device_bytes, good.logical_blocks, good.reserve_blocks, extents)
+    };
+    assert_eq!(of_data(4096, 4096).map(|of| of.data_blocks), Ok(good.data_blocks - 1));
+    assert!(matches!(of_data(512, 4096), Err(GeometryError::BadExtent(_))));
+    assert!(matches!(of_data(0, 512), Err(GeometryError::BadExtent(_))));
+}
