@@ -5,6 +5,7 @@ use crate::media::{blank, pattern};
 use onefold_engine::format::{CommitMode, PageId, Region};
 use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Reply};
 use onefold_engine::settings::{Compression, Settings};
+use onefold_engine::stats::Stats;
 use std::collections::BTreeMap;
 
 pub fn settings() -> Settings {
@@ -53,6 +54,38 @@ fn a_synced_write_costs_one_unit_and_one_flush() {
     m.flush();
     assert_eq!(written(&mut m), (1, 1, 1));
     assert_eq!(m.read(4096 * 9, 3 * 4096), [soft(3, 1), pattern(4, 4096), soft(5, 1)].concat());
+}
+
+/// The device has the content when the epoch is sealed, so the flush waits for the unit alone.
+#[test]
+fn what_does_not_compress_goes_out_as_soon_as_nothing_is_being_compressed() {
+    let mut m = served(blank(32 << 20, None));
+    m.codec_keeps = 1;
+    m.write(0, &[soft(1, 1), pattern(2, 4096)].concat());
+    assert_eq!(written(&mut m), (0, 0, 0), "the first block is being compressed");
+    m.write(4096 * 9, &soft(3, 1));
+    m.codec_keeps = 0;
+    m.pass_ms(1);
+    m.feed(Event::Tick);
+    assert_eq!(written(&mut m), (1, 0, 0));
+    m.flush();
+    assert_eq!(written(&mut m), (0, 1, 1));
+    assert_eq!(m.read(0, 2 * 4096), [soft(1, 1), pattern(2, 4096)].concat());
+}
+
+#[test]
+fn the_own_blocks_of_what_rides_are_free_again() {
+    let mut m = served(blank(32 << 20, None));
+    m.wait(10);
+    let before = m.engine.stats();
+    assert!(before.free_complete);
+    m.write(0, &soft(1, 3));
+    assert_eq!(m.engine.stats().free_blocks, before.free_blocks - 3);
+    m.flush();
+    let after = m.engine.stats();
+    assert_eq!((after.kept_blocks, after.unique_blocks, after.shared_blocks), (0, 0, 1), "the carrier has three links");
+    let places = |stats: &Stats| stats.log.map_or(0, |log| log.places);
+    assert_eq!(after.free_blocks + places(&after), before.free_blocks + places(&before) - 1);
 }
 
 /// The number of reads of clients' blocks.

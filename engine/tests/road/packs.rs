@@ -151,6 +151,24 @@ fn what_packs_save_nothing_of_is_seldom_compressed_and_what_they_do_always() {
     assert_eq!(m.read(4096 * 1900, 4096 * 200), [firm(19, 100), soft(100, 100)].concat());
 }
 
+/// What small epochs hold says nothing of packs, which only large ones have.
+#[test]
+fn noise_shows_that_packs_save_nothing_only_where_epochs_are_large() {
+    for (are_large, asked) in [(false, 100), (true, 64)] {
+        let mut m = served(blank(64 << 20, None));
+        for i in 0..25 {
+            m.write(4096 * 60 * i, &pattern(i, 4096 * 60));
+            if !are_large {
+                m.flush();
+            }
+        }
+        m.flush();
+        m.asked = 0;
+        m.write(4096 * 3000, &firm(1, 100));
+        assert_eq!(m.asked, asked, "large: {are_large}");
+    }
+}
+
 /// A commit is due because there are many records, and waits for the blocks that are being compressed. A discard, which takes records too,
 /// waits as a write does, and both go on when their turn comes.
 #[test]

@@ -8,6 +8,8 @@ use crate::media::blank;
 use crate::replay::{MODES, noise, settings};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Notice, Promised};
+use onefold_engine::settings::Settings;
+use onefold_engine::units::index;
 
 /// A volume in mode `log` with room for this many contents in its journal.
 fn served(journal_contents_max: u64) -> Machine {
@@ -170,4 +172,35 @@ fn what_was_overwritten_while_it_was_held_back_is_counted_right() {
     right(&mut next);
     let medium = next.close();
     assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
+}
+
+/// The next server may need a free block for each content in the journal. If just enough are left, content is written at once instead of
+/// held back, and the next write makes the epoch commit.
+#[test]
+fn each_content_in_the_journal_has_a_free_block() {
+    const FREE: u64 = 61;
+    let settings = || Settings { commit_period_ms: 3_600_000, ..settings(CommitMode::Log) };
+    let mut m = Machine::open(blank(16 << 20, None), settings());
+    assert_eq!(m.read(0, 512).len(), 512);
+    let free = |m: &Machine| m.engine.stats().free_blocks;
+    let mut filled = 0;
+    while free(&m) > FREE {
+        let blocks = (free(&m) - FREE).min(100);
+        write_all(&mut m, filled, &noise(filled, index(blocks)));
+        m.flush();
+        filled += blocks;
+    }
+    m.keeps_flushes = true;
+    let mut written = 0;
+    while free(&m) > contents(&m) as u64 {
+        let id = m.begin_write(4096 * written, &soft(written, 1));
+        assert!(m.is_answered(id) && m.flushed.is_empty(), "{written}: {} blocks are free for {} contents", free(&m), contents(&m));
+        written += 1;
+    }
+    assert_eq!((free(&m), contents(&m), data_written(&m)), (30, 30, filled + 1));
+    let id = m.begin_write(4096 * written, &soft(written, 1));
+    assert!(m.is_answered(id) && m.flushed.len() == 1, "the commit gives blocks back: what rides needs none of its own");
+    let mut next = m.next(m.medium.clone(), settings());
+    (0..=written).for_each(|lbn| assert_eq!(next.read(4096 * lbn, 4096), soft(lbn, 1), "{lbn}"));
+    assert!(next.notices.iter().all(|notice| !matches!(notice, Notice::AcknowledgedLost { .. })), "{:?}", next.notices);
 }
