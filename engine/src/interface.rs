@@ -206,10 +206,25 @@ pub enum Event {
     Ousted,
     /// The guard block could not be read or written. It counts as a failed operation of the device (A5).
     GuardFailed,
+    /// Somebody asks for work out of line.
+    Deduplicate(Deduplicate),
     /// The volume will be detached soon: writes that wait for room fail at once, and so do further ones that find none.
     EndWaiting,
     /// The volume is to be closed: the engine commits everything, marks it clean, and answers [`Action::Closed`]. No request follows.
     Close,
+}
+
+/// An order for the work out of line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deduplicate {
+    /// Looks for duplicates of what these LBNs mean, also if it was paused.
+    Range {
+        first: Lbn,
+        end: Lbn,
+    },
+    /// Rests until it is resumed. What it has to do is kept.
+    Pause,
+    Resume,
 }
 
 /// The room in the file system of a store that is a sparse file.

@@ -16,6 +16,7 @@ pub(crate) enum Task {
     Reclaim,
     RebuildIndex,
     Recount,
+    OutOfLine,
     Scan,
     Bits,
     Replay,

@@ -87,6 +87,14 @@ pub struct Knobs {
     pub recount_pages_per_second: u64,
     /// Reads in a second for the index rebuild: one for a carrier, one for eight blocks without a fingerprint. 0 turns these reads off.
     pub rebuild_reads_per_second: u64,
+    /// The most entries of the index. Memory is another bound.
+    pub index_entries_max: u64,
+    /// The most bytes of the skipped buffer. Memory is another bound.
+    pub skipped_bytes_max: u64,
+    /// Pages that the work out of line reads in a second. 0 turns it off.
+    pub out_of_line_reads_per_second: u64,
+    /// The work out of line begins when seven eighths of the skipped buffer are used, or this long after its first entry.
+    pub out_of_line_delay_ms: u64,
     /// If the log tail has more units, the log is compacted, except for the newest units.
     pub compact_beyond: u64,
     /// If the log has more units, compacted ones included, a checkpoint empties it, since the next opening has to read them.
@@ -99,6 +107,12 @@ pub struct Knobs {
 }
 
 impl Settings {
+    /// Whether there is work out of line. A duplicate that has to be compared byte by byte is only found when it is written.
+    #[must_use]
+    pub fn finds_out_of_line(&self) -> bool {
+        self.knobs.out_of_line_reads_per_second > 0 && !self.verify_duplicates && !self.read_only
+    }
+
     /// Changes the facts of the run.
     #[must_use]
     pub fn with_facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
@@ -158,6 +172,10 @@ impl Default for Knobs {
             recount_window_blocks: 1 << 20,
             recount_pages_per_second: 4096,
             rebuild_reads_per_second: 1024,
+            index_entries_max: u64::MAX,
+            skipped_bytes_max: u64::MAX,
+            out_of_line_reads_per_second: 1024,
+            out_of_line_delay_ms: 30_000,
             compact_beyond: 2048,
             checkpoint_beyond: 4096,
             live_records_max: u64::MAX,

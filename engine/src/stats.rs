@@ -1,6 +1,7 @@
 //! A snapshot of all counts, for reports.
 
 use crate::format::Lifetime;
+pub use crate::index::{Fill, SkippedCounts};
 pub use crate::interface::{Progress, Unpacked};
 pub use crate::ledger::{Count, EpochCounts, Ledger, LogEpochs, RIDES_BYTES_MAX, Units};
 pub use crate::space::RemovedLinks;
@@ -15,6 +16,26 @@ pub struct LogBlocks {
     /// Units that an opening reads, with slots or without: those of the log tail, and compacted ones.
     pub to_scan: u64,
     pub compacted: u64,
+}
+
+/// The work out of line: what it has to do, and what it did since the volume was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutOfLineCounts {
+    /// Whether there is such work, with the settings of this opening.
+    pub is_on: bool,
+    pub is_paused: bool,
+    pub skipped: SkippedCounts,
+    /// The entries that were taken of it, and are not gathered yet.
+    pub taken: SkippedCounts,
+    /// LBNs that somebody asked for, and that it has not looked at.
+    pub asked_lbns: u64,
+    /// LBNs that it looks for now; and pages of the fingerprint table that it has compared with them, of all its pages.
+    pub candidates: u64,
+    pub swept_pages: u64,
+    pub pages: u64,
+    /// LBNs that it has looked for, and those that it mapped to another block with the same content.
+    pub looked_up: u64,
+    pub linked: u64,
 }
 
 /// A snapshot of all counts.
@@ -53,6 +74,7 @@ pub struct Stats {
     pub log: Option<LogBlocks>,
     pub index_entries: u64,
     pub index_capacity: u64,
+    pub out_of_line: OutOfLineCounts,
     pub garbage_possible: bool,
     pub recount_running: bool,
     /// For each part of memory: its name, bytes now, the most bytes ever, and the limit.

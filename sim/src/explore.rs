@@ -90,6 +90,7 @@ impl Explorer {
             Kind::Long => self.run_long(options, &mut rng),
             Kind::TurningPagesOut => self.run_turning_pages_out(options, &mut rng),
             Kind::InLittleMemory => self.run_in_little_memory(options, &mut rng),
+            Kind::OutOfLine => self.run_out_of_line(options, &mut rng),
             Kind::Crashing => self.run_crashing(options, &mut rng),
         }
     }
@@ -145,6 +146,15 @@ impl Explorer {
         plan.stops = [4, 1, 0];
         plan.events = [rng.u64(20..200), rng.u64(1000..4000), 400, 1];
         plan.check_sets = true;
+        self.start(&plan, rng)
+    }
+
+    /// Runs lives that are long enough for the work out of line: what it looks up was written and made durable before.
+    fn run_out_of_line(&mut self, options: Options, rng: &mut Rng) -> Result<(), Violation> {
+        let mut plan = self.plan(options);
+        (plan.states, plan.stops) = (16, [rng.u64(4..12), 1, 1]);
+        plan.events = [rng.u64(100..500), rng.u64(40..300), rng.u64(20..200), rng.u64(1..40)];
+        plan.check_sets = rng.bool();
         self.start(&plan, rng)
     }
 

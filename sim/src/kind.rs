@@ -23,11 +23,13 @@ pub enum Kind {
     /// A refs page is evicted within an epoch, and read again.
     TurningPagesOut,
     InLittleMemory,
+    /// The index finds few duplicates when they are written.
+    OutOfLine,
     Crashing,
 }
 
 impl Kind {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Formatting,
         Self::Spoiling,
         Self::SpoilingLargeEpochs,
@@ -37,6 +39,7 @@ impl Kind {
         Self::Long,
         Self::TurningPagesOut,
         Self::InLittleMemory,
+        Self::OutOfLine,
         Self::Crashing,
     ];
 
@@ -53,6 +56,7 @@ impl Kind {
             Self::Long => "long",
             Self::TurningPagesOut => "turning pages out",
             Self::InLittleMemory => "in little memory",
+            Self::OutOfLine => "out of line",
             Self::Crashing => "crashing",
         }
     }
@@ -75,6 +79,7 @@ impl Kind {
             4 => (Self::Long, options),
             5 => (Self::TurningPagesOut, options.turning_pages_out(rng)),
             6 | 11 => (Self::InLittleMemory, options.in_little_memory(rng)),
+            12 | 13 => (Self::OutOfLine, options.out_of_line(rng)),
             _ => (Self::Crashing, options),
         }
     }

@@ -22,6 +22,11 @@ pub trait Machine {
     /// Passes the acknowledgement journal of the last server to the machine, before the first event.
     fn replay_journal(&mut self, legacy: Legacy);
 
+    /// Returns the number of LBNs that it mapped to another block out of line.
+    fn linked_out_of_line(&self) -> u64 {
+        0
+    }
+
     /// Returns its account of its own work so far.
     fn account(&self) -> Account {
         Account::default()
@@ -80,6 +85,10 @@ impl Machine for Engine {
 
     fn replay_journal(&mut self, legacy: Legacy) {
         Self::replay(self, legacy);
+    }
+
+    fn linked_out_of_line(&self) -> u64 {
+        Self::linked_out_of_line(self)
     }
 
     fn account(&self) -> Account {

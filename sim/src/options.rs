@@ -92,6 +92,8 @@ pub struct Options {
     pub jump: u8,
     /// Whether the store's file system runs short of room from time to time.
     pub runs_short: bool,
+    /// The odds, in 256, that somebody gives an order to the work out of line at a step.
+    pub orders: u8,
     /// The number of requests at a time.
     pub depth: usize,
     /// The largest number of blocks of a write.
@@ -154,10 +156,16 @@ impl Options {
         settings.keep_ms = [0, 0, 500][aside.usize(0..3)];
         settings.full_wait_ms = [0, 0, 20, 500][aside.usize(0..4)];
         facts.retries_when_full = aside.bool();
+        let runs_short = aside.bool();
+        knobs.index_entries_max = [8, u64::MAX][aside.usize(0..2)];
+        knobs.skipped_bytes_max = [256, u64::MAX][aside.usize(0..2)];
+        knobs.out_of_line_reads_per_second = [0, 1000, 100_000][aside.usize(0..3)];
+        knobs.out_of_line_delay_ms = [0, 20, 30_000][aside.usize(0..3)];
         Self {
             shape,
             settings,
-            runs_short: aside.bool(),
+            runs_short,
+            orders: 0,
             mix: Mix {
                 write: rng.u32(4..=20),
                 part: some(rng, 8),
@@ -225,6 +233,20 @@ impl Options {
         (self.settings.persistence, self.settings.commit_period_ms) = (Persistence::Weak, 1000);
         // With less memory, an epoch is sealed before its records fill a unit.
         self.settings.memory_bytes = 8 << 20;
+        self
+    }
+
+    /// Makes a variant in which the index finds few of many duplicates, and the work out of line finds the others. Few blocks are written
+    /// again soon, since only what is durable is looked up.
+    #[must_use]
+    pub fn out_of_line(mut self, rng: &mut Rng) -> Self {
+        let (shape, knobs) = ([Shape::Tiny, Shape::Spread][rng.usize(0..2)], &mut self.settings.knobs);
+        (knobs.index_entries_max, knobs.out_of_line_reads_per_second) = (8, 100_000);
+        knobs.out_of_line_delay_ms = [0, 5, 50][rng.usize(0..3)];
+        (self.shape, self.pages, self.settings.verify_duplicates) = (shape, None, false);
+        (self.alphabet, self.unique, self.zero, self.blocks) = (20, [0, 20][rng.usize(0..2)], 0, [1, 4][rng.usize(0..2)]);
+        (self.mix.write, self.mix.flush, self.lbns) = (20, rng.u32(2..=12), 64);
+        (self.orders, self.jump) = ([0, 8][rng.usize(0..2)], [10, 60][rng.usize(0..2)]);
         self
     }
 

@@ -79,4 +79,5 @@ pub(crate) fn odds(traffic: &Traffic, mode: CommitMode, depth: usize) -> u32 {
     step + situation(Situation::NoSpace, if depth == 0 { 1200 } else { 3600 })
         + situation(Situation::DeviceDiscard, 60)
         + situation(Situation::Reuse, 20)
+        + situation(Situation::OutOfLine, 200)
 }

@@ -202,6 +202,7 @@ pub fn quiet_options(shape: Shape) -> Options {
         coincide: false,
         jump: 0,
         runs_short: false,
+        orders: 0,
         depth: 1,
         blocks: 1,
         lbns: USED as usize,

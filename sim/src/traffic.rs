@@ -1,5 +1,4 @@
 //! Observations of the device's traffic: where in a commit the engine is, which rare situations are active, and how much was written.
-//!
 //! Everything here is derived from the operations alone, so that it can be compared with the engine's own account.
 
 use crate::content::Content;
@@ -78,6 +77,7 @@ pub enum Situation {
     Compaction,
     LogBeyondMemory,
     SingleFua,
+    OutOfLine,
     Recount,
     TornSuperblock,
     TornPage,
@@ -87,7 +87,7 @@ pub enum Situation {
 
 impl Situation {
     /// All situations, in the order of tables.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::DuplicatesOnly,
         Self::RefsOverflow,
         Self::IncrementsAndDecrements,
@@ -100,6 +100,7 @@ impl Situation {
         Self::Compaction,
         Self::LogBeyondMemory,
         Self::SingleFua,
+        Self::OutOfLine,
         Self::Recount,
         Self::TornSuperblock,
         Self::TornPage,
@@ -123,6 +124,7 @@ impl Situation {
             Self::Compaction => "compaction of the log",
             Self::LogBeyondMemory => "opening without memory for its log",
             Self::SingleFua => "epoch of a single FUA write",
+            Self::OutOfLine => "LBN linked out of line",
             Self::Recount => "recount",
             Self::TornSuperblock => "torn superblock",
             Self::TornPage => "torn page",

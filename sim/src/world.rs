@@ -95,6 +95,8 @@ pub struct World {
     /// The number of the call that has to fail.
     pub fault: Option<u64>,
     machine: Box<dyn Machine>,
+    /// The number of LBNs that the machine has mapped to another block out of line.
+    linked_out_of_line: u64,
     pending: Vec<Pending>,
     now: Time,
     wake: Option<Time>,
@@ -126,6 +128,7 @@ impl World {
             calls: 0,
             fault: None,
             machine,
+            linked_out_of_line: 0,
             pending: Vec::new(),
             now: Time(1_000_000_000),
             wake: None,
@@ -201,6 +204,11 @@ impl World {
         let (machine, now) = (&mut self.machine, self.now);
         if let Err(words) = quietly(|| machine.step(now, event, &mut actions)) {
             return Err(violation!("panic: {words}"));
+        }
+        let linked = self.machine.linked_out_of_line();
+        if linked > self.linked_out_of_line {
+            self.linked_out_of_line = linked;
+            self.traffic.note(Situation::OutOfLine);
         }
         for action in actions.drain(..) {
             self.carry_out(action)?;
@@ -406,6 +414,10 @@ impl World {
         if self.setting.options.runs_short && self.steps % STEPS_OF_ROOM == 0 {
             let room = StoreRoom { is_short: self.steps / STEPS_OF_ROOM % 2 == 1, ..StoreRoom::default() };
             self.feed(Event::StoreRoom(room))?;
+        }
+        if self.setting.options.orders > 0 && self.rng.u8(..) < self.setting.options.orders {
+            let order = self.client.order_out_of_line(&mut self.rng);
+            self.feed(Event::Deduplicate(order))?;
         }
         self.now = Time(self.now.get() + self.rng.u64(1_000..100_000));
         if let Some(wake) = self.wake {

@@ -1,11 +1,13 @@
-//! Work after an opening, in the background: the index is rebuilt, blocks that a crash left without a fingerprint get it again, and excess
-//! counts are returned.
+//! Work in the background: after an opening the index is rebuilt, blocks that a crash left without a fingerprint get it again, and excess
+//! counts are returned; later, duplicates are found out of line.
 
+mod out_of_line;
 mod pending_reads;
 mod rebuild;
 mod rebuild_reads;
 mod recount;
 
+pub(crate) use out_of_line::OutOfLine;
 pub(crate) use rebuild::IndexRebuild;
 pub(crate) use recount::Recount;
 
@@ -13,4 +15,5 @@ pub(crate) use recount::Recount;
 pub(crate) struct Background {
     pub rebuild: IndexRebuild,
     pub recount: Recount,
+    pub out_of_line: OutOfLine,
 }

@@ -31,6 +31,8 @@ pub(crate) struct IndexRebuild {
     /// Blocks without a whole fingerprint on the pages seen, and how many of them have it again.
     unnamed: u64,
     pub(super) named: u64,
+    /// Fingerprints were left out: those of carriers that were not read, or of an unreadable page.
+    pub(super) left_some_out: bool,
     pub waits: bool,
     finished: bool,
     /// A second pass over all pages is due, for blocks without a fingerprint; and this is that pass.
@@ -52,6 +54,7 @@ impl IndexRebuild {
             entries: 0,
             unnamed: 0,
             named: 0,
+            left_some_out: false,
             waits: false,
             finished: false,
             goes_again: false,
@@ -114,7 +117,10 @@ impl IndexRebuild {
                     self.waits = true;
                     return store.tables.wait(&mut store.io, id, Task::RebuildIndex);
                 }
-                Access::Unreadable => store.space.carriers.saw(0, true),
+                Access::Unreadable => {
+                    self.left_some_out = true;
+                    store.space.carriers.saw(0, true);
+                }
                 Access::Ready(_) => match store.unnamed_on(id) {
                     Ok(unnamed) => self.offer_page(store, id, unnamed),
                     Err(counts) => {
@@ -152,6 +158,9 @@ impl IndexRebuild {
             return;
         }
         self.finished = true;
+        if store.index.is_rebuilt(self.done >= self.pages && !self.left_some_out) {
+            store.skipped.clear();
+        }
         let Self { entries, named, unnamed, .. } = *self;
         let unnamed = unnamed.saturating_sub(named);
         let goes_on = self.goes_again || is_recounting && !store.tables.has_records();
@@ -183,6 +192,8 @@ impl IndexRebuild {
         // A rate of 0 turns these reads off.
         if settings.knobs.rebuild_reads_per_second > 0 {
             self.pending_reads.ask(if self.is_second { Vec::new() } else { carriers }, unnamed);
+        } else {
+            self.left_some_out |= !carriers.is_empty() || !unnamed.is_empty();
         }
     }
 }

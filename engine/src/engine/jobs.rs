@@ -17,7 +17,7 @@ pub(super) struct Job {
     pub go_on: fn(&mut Engine),
 }
 
-pub(super) const JOBS: [Job; 5] = [
+pub(super) const JOBS: [Job; 6] = [
     Job {
         name: "scan of refs pages",
         needs_service: false,
@@ -35,6 +35,12 @@ pub(super) const JOBS: [Job; 5] = [
         needs_service: false,
         rests: |engine| engine.background.recount.waits || !engine.background.recount.running(),
         go_on: Engine::recount,
+    },
+    Job {
+        name: "work out of line",
+        needs_service: true,
+        rests: |engine| engine.background.out_of_line.rests(&engine.store),
+        go_on: Engine::work_out_of_line,
     },
     Job { name: "giving back", needs_service: false, rests: |_| false, go_on: Engine::give_back },
     // A replayed acknowledgement may need a block, too.

@@ -12,7 +12,7 @@ mod report;
 mod turn;
 
 use crate::answers::{Answers, Journal};
-use crate::background::{Background, IndexRebuild, Recount};
+use crate::background::{Background, IndexRebuild, OutOfLine, Recount};
 use crate::buffer::Home;
 use crate::format::page::Region;
 use crate::format::superblock::Superblock;
@@ -53,7 +53,7 @@ impl Engine {
             requests: Requests::default(),
             scheme: Scheme::default(),
             recovery: Recovery::default(),
-            background: Background { rebuild, recount },
+            background: Background { rebuild, recount, out_of_line: OutOfLine::default() },
             close_asked: false,
         }
     }
@@ -92,6 +92,7 @@ impl Engine {
             Event::StoreRoom(room) => store.space.store_has(&mut store.io, room),
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::GuardFailed => self.fail("a read or write of the guard block"),
+            Event::Deduplicate(order) => self.background.out_of_line.order(store, order),
             Event::EndWaiting => store.space.end_waiting(),
             Event::Close => {
                 self.close_asked = true;

@@ -36,6 +36,7 @@ impl Engine {
             log: scheme.blocks_kept(store),
             index_entries: store.index.len(),
             index_capacity: store.index.capacity(),
+            out_of_line: background.out_of_line.counts(store),
             garbage_possible: store.medium.superblock.garbage_possible,
             recount_running: background.recount.running(),
             memory: Part::ALL.iter().map(|&p| (p.name(), accountant.used(p), accountant.peak(p), accountant.limit(p))).collect(),
@@ -46,6 +47,12 @@ impl Engine {
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.store.io.ledger
+    }
+
+    /// The LBNs that the work out of line has mapped to another block, since the volume was opened.
+    #[must_use]
+    pub fn linked_out_of_line(&self) -> u64 {
+        self.background.out_of_line.linked()
     }
 
     /// The volume's work for its own consistency, in one word: for reports, and for the explorer's table.

@@ -64,6 +64,7 @@ impl Engine {
             Task::Reclaim => self.reclaim(),
             Task::RebuildIndex => self.rebuild_index(),
             Task::Recount => self.recount(),
+            Task::OutOfLine => self.work_out_of_line(),
             Task::Scan => {
                 store.space.scan_waits = false;
                 self.scan_refs();
@@ -132,6 +133,15 @@ impl Engine {
         let Self { store, scheme, background, .. } = self;
         if background.recount.go_on(store) && !scheme.recounted(store) {
             background.rebuild.go_again(store);
+        }
+    }
+
+    /// Finds duplicates out of line.
+    pub(super) fn work_out_of_line(&mut self) {
+        let Self { store, scheme, answers, background, .. } = self;
+        background.out_of_line.waits = false;
+        if store.io.stage == Stage::Serving && !store.io.failed {
+            background.out_of_line.go_on(store, scheme, answers);
         }
     }
 
@@ -268,6 +278,7 @@ impl Engine {
         if io.stage == Stage::Serving {
             due(background.recount.next_at());
             due(background.rebuild.next_at());
+            due(background.out_of_line.next_at(store));
         }
         first.map(|time| time.max(now))
     }

@@ -75,6 +75,7 @@ fn link_duplicate(
     store.set_point(lbn, MapEntry::Block { pbn, slot });
     store.also_mapped_by(pbn, lbn);
     scheme.pack_if_large(store, answers);
+    store.note_duplicate(lbn, &content.fingerprint);
 }
 
 /// Stores the content in a new block. Its count begins at two: one link of the LBN, and one of the fingerprint (section 2.1).
@@ -99,6 +100,7 @@ fn link_new(
     store.space.pending.insert(pbn, PendingBlock { kind, fingerprint, epoch: epoch.0, held, waits: true });
     if kind == Kind::Fingerprint {
         store.index.insert(&fingerprint, pbn);
+        store.note_new(lbn, &fingerprint);
     }
     answers.promise_block(store, request, epoch, lbn, (pbn, 0), content);
     if goes {

@@ -9,6 +9,7 @@ mod fingerprints;
 mod mapping;
 mod medium;
 mod proved;
+mod remap;
 mod sending;
 mod settle;
 mod slot;
@@ -17,6 +18,7 @@ mod verify;
 
 pub(crate) use duplicates::{Comparison, DuplicateSearch, MappedSince};
 pub(crate) use medium::Medium;
+pub(crate) use remap::Remapped;
 pub(crate) use slot::{BlockCondition, in_slot, slot_of};
 pub(crate) use verify::ExpectedContent;
 
@@ -27,7 +29,7 @@ use crate::format::authenticator::Authenticator;
 use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
 use crate::format::superblock::Superblock;
-use crate::index::Index;
+use crate::index::{Index, Skipped};
 use crate::interface::{Failure, Reply, RequestId};
 use crate::io::Io;
 use crate::memory::{Accountant, Part};
@@ -38,6 +40,9 @@ use crate::space::{PendingBlock, Policy, Space};
 use crate::tables::{RECORD_COST_BYTES, Settle, Tables};
 use crate::units::{Blocks, Pbn, Time, count};
 use std::sync::Arc;
+
+/// This part of the memory for the index is for the skipped buffer: half for what is skipped, half for what is being looked up.
+const SKIPPED_SHARE: u64 = 8;
 
 /// The keys by which this volume makes fingerprints and authenticators.
 pub(crate) struct Keys {
@@ -63,14 +68,18 @@ pub(crate) struct Store {
     pub space: Space,
     pub contents: Contents,
     pub index: Index,
+    pub skipped: Skipped,
     pub settle: Settle,
 }
 
 impl Store {
     pub fn new(superblock: Superblock, settings: Settings, home: Arc<dyn Home>, accountant: Arc<Accountant>, now: Time) -> Self {
         let (geometry, newest) = (Arc::new(superblock.geometry.clone()), superblock.allocation_cursor);
-        let index = Index::new(accountant.limit(Part::Index), geometry.data_blocks);
-        accountant.take(Part::Index, index.capacity() * 8);
+        let for_index = accountant.limit(Part::Index);
+        let for_skipped = if settings.finds_out_of_line() { (for_index / SKIPPED_SHARE).min(settings.knobs.skipped_bytes_max) } else { 0 };
+        let index = Index::new((for_index - for_skipped).min(settings.knobs.index_entries_max.saturating_mul(8)), geometry.data_blocks);
+        accountant.take(Part::Index, index.bytes() + for_skipped);
+        let logical = geometry.logical_blocks;
         let (next, delay_ms) = (superblock.last_epoch + 1, settings.noncritical_delay_ms);
         let mut tables = Tables::new(geometry.clone(), superblock.uuid, accountant.clone(), next, now, delay_ms);
         // After a crash some bits are out of date, until the recount has visited every page and set them.
@@ -87,6 +96,7 @@ impl Store {
             geometry,
             tables,
             index,
+            skipped: Skipped::new(for_skipped / 2, logical),
         }
     }
 

@@ -150,6 +150,12 @@ impl Tables {
         }
     }
 
+    /// Whether nothing of this epoch, or of one before it, is still to be made durable.
+    pub fn is_durable(&self, epoch: Number) -> bool {
+        let is_later = |other: &Epoch| other.number > epoch;
+        (is_later(&self.open) || self.open.is_empty()) && self.committing.as_ref().is_none_or(is_later)
+    }
+
     /// Returns the meaning that the epochs in memory give to an LBN, and the epoch that gives it.
     pub fn overlay(&self, lbn: Lbn) -> Option<(MapEntry, Number)> {
         let in_epoch = |epoch: &Epoch| epoch.lookup(lbn).map(|entry| (entry, epoch.number));

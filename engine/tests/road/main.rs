@@ -15,6 +15,7 @@ mod ledger;
 mod machine;
 mod media;
 mod names;
+mod out_of_line;
 mod packs;
 mod pages;
 mod proofs;

@@ -151,7 +151,7 @@ fn what_packs_save_nothing_of_is_seldom_compressed_and_what_they_do_always() {
     assert_eq!(m.read(4096 * 1900, 4096 * 200), [firm(19, 100), soft(100, 100)].concat());
 }
 
-/// What small epochs hold says nothing of packs, which only large ones have.
+/// The content of small epochs says nothing of packs, which only large ones have.
 #[test]
 fn noise_shows_that_packs_save_nothing_only_where_epochs_are_large() {
     for (are_large, asked) in [(false, 100), (true, 64)] {

@@ -153,6 +153,7 @@ impl Machine for Plain {
             | Event::Ousted
             | Event::GuardFailed
             | Event::EndWaiting
+            | Event::Deduplicate(_)
             | Event::StoreRoom(_) => {}
         }
         self.go_on(out);

@@ -4,10 +4,11 @@ use super::{Client, Stretch, Waiting};
 use crate::content::{Content, Shared, pattern};
 use crate::options::{Options, Shape};
 use crate::oracle::{Oracle, TOGETHER_MAX};
+use crate::record::record;
 use fastrand::Rng;
 use onefold_engine::format::unit::MAGIC;
-use onefold_engine::interface::{Op, Request};
-use onefold_engine::units::BLOCK_BYTES;
+use onefold_engine::interface::{Deduplicate, Op, Request};
+use onefold_engine::units::{BLOCK_BYTES, Lbn};
 use std::sync::LazyLock;
 
 static HEAD: LazyLock<Shared> = LazyLock::new(|| pattern("head"));
@@ -86,6 +87,19 @@ impl Client {
                 self.clear(op, first * 8 + from, to - from, fua, oracle)
             }
         }
+    }
+
+    /// Draws an order for the work out of line.
+    pub fn order_out_of_line(&self, rng: &mut Rng) -> Deduplicate {
+        let (first, blocks) = self.part_of_stretch(rng);
+        let order = match rng.u8(0..8) {
+            0 => Deduplicate::Pause,
+            1 => Deduplicate::Resume,
+            2 => Deduplicate::Range { first: Lbn(0), end: Lbn(self.volume.geometry.logical_blocks) },
+            _ => Deduplicate::Range { first: Lbn(first), end: Lbn(first + blocks) },
+        };
+        record!("  order: {order:?}");
+        order
     }
 
     fn whole_blocks(&mut self, fua: bool, oracle: &mut Oracle, rng: &mut Rng) -> Request {

@@ -243,6 +243,7 @@ impl<S: Scheme> Machine for Dedup<S> {
             | Event::Ousted
             | Event::GuardFailed
             | Event::EndWaiting
+            | Event::Deduplicate(_)
             | Event::StoreRoom(_) => {}
         }
         self.go_on(now, out);

@@ -1,0 +1,244 @@
+//! The skipped buffer: what was written while the index could not tell whether it is stored already (SmartDedup section 3.3). The work out
+//! of line looks for it later.
+//!
+//! 1. An entry is an LBN and a tag of its fingerprint. Once these have filled their share, entries have no fingerprint; once that share
+//!    is full, too, they are ranges of LBNs.
+//! 2. An entry is advice: the map and the fingerprint table say what the LBN means by the time it is looked up.
+
+use super::ranges::{RANGE_BYTES, Ranges};
+use crate::fingerprint::Fingerprint;
+use crate::units::{Lbn, Time, count, index};
+
+/// The layout of entries: an LBN below as many bits of its fingerprint, the tag, as fit in 64. Two contents of a million agree in 40 bits
+/// with a chance of one in a million; a look at the table tells them apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    lbn_bits: u32,
+}
+
+/// An LBN with the tag of its fingerprint. Entries are in order of their tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NamedLbn(u64);
+
+impl Layout {
+    /// The layout for a volume with this number of LBNs. One value more is left, for entries that are done.
+    pub fn new(logical_blocks: u64) -> Self {
+        Self { lbn_bits: u64::BITS - logical_blocks.leading_zeros() }
+    }
+
+    const fn done(self) -> u64 {
+        (1 << self.lbn_bits) - 1
+    }
+
+    pub fn entry(self, lbn: Lbn, fp: &Fingerprint) -> NamedLbn {
+        NamedLbn(self.tag_of(fp) << self.lbn_bits | lbn.0)
+    }
+
+    /// The tag of a fingerprint.
+    pub fn tag_of(self, fp: &Fingerprint) -> u64 {
+        fp.head() >> self.lbn_bits
+    }
+
+    pub fn tag(self, entry: NamedLbn) -> u64 {
+        entry.0 >> self.lbn_bits
+    }
+
+    /// The LBN, if the entry is not done.
+    pub fn lbn(self, entry: NamedLbn) -> Option<Lbn> {
+        Some(entry.0 & self.done()).filter(|&lbn| lbn != self.done()).map(Lbn)
+    }
+
+    /// The entry once it is done, with the same tag.
+    pub fn without_lbn(self, entry: NamedLbn) -> NamedLbn {
+        NamedLbn(entry.0 | self.done())
+    }
+}
+
+const NAMED_BYTES: u64 = size_of::<NamedLbn>() as u64;
+const UNNAMED_BYTES: u64 = size_of::<Lbn>() as u64;
+
+/// The skipped buffer.
+pub(crate) struct Skipped {
+    pub layout: Layout,
+    named: Vec<NamedLbn>,
+    named_max: usize,
+    unnamed: Vec<Lbn>,
+    unnamed_max: usize,
+    ranges: Ranges,
+    /// The time of the oldest entry.
+    since: Option<Time>,
+}
+
+/// The entries of one kind in the skipped buffer, and the room for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fill {
+    pub used: u64,
+    pub room: u64,
+}
+
+/// The entries of the skipped buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SkippedCounts {
+    /// LBNs with a tag of their fingerprint.
+    pub named: Fill,
+    /// LBNs alone.
+    pub unnamed: Fill,
+    /// Ranges, and the LBNs in them.
+    pub ranges: Fill,
+    pub lbns_in_ranges: u64,
+}
+
+impl Skipped {
+    /// Makes an empty buffer of `bytes`. An eighth is for LBNs alone, an eighth for ranges.
+    pub fn new(bytes: u64, logical_blocks: u64) -> Self {
+        let named_max = index(bytes / 8 * 6 / NAMED_BYTES);
+        let unnamed_max = index(bytes / 8 / UNNAMED_BYTES);
+        Self {
+            layout: Layout::new(logical_blocks),
+            named: Vec::new(),
+            named_max,
+            unnamed: Vec::new(),
+            unnamed_max,
+            ranges: Ranges::new(index(bytes / 8 / RANGE_BYTES)),
+            since: None,
+        }
+    }
+
+    /// Makes an empty buffer with the same room.
+    pub fn another(&self) -> Self {
+        let ranges = Ranges::new(self.ranges.max());
+        Self { named: Vec::new(), unnamed: Vec::new(), ranges, since: None, ..*self }
+    }
+
+    /// Notes an LBN that was given new content.
+    pub fn add(&mut self, lbn: Lbn, fp: &Fingerprint, now: Time) {
+        if self.named_max == 0 {
+            return;
+        }
+        self.since.get_or_insert(now);
+        if self.named.len() < self.named_max {
+            self.named.reserve_exact(self.named_max - self.named.len());
+            self.named.push(self.layout.entry(lbn, fp));
+        } else if self.unnamed.len() < self.unnamed_max {
+            self.unnamed.reserve_exact(self.unnamed_max - self.unnamed.len());
+            self.unnamed.push(lbn);
+        } else {
+            self.ranges.add(lbn, lbn + 1);
+        }
+    }
+
+    /// Forgets all entries.
+    pub fn clear(&mut self) {
+        *self = self.another();
+    }
+
+    /// Takes the entries with a fingerprint. Their memory comes back with [`Self::give_named`].
+    pub fn take_named(&mut self) -> Vec<NamedLbn> {
+        std::mem::take(&mut self.named)
+    }
+
+    /// Gives the memory of the entries with a fingerprint back, which are forgotten.
+    pub fn give_named(&mut self, mut named: Vec<NamedLbn>) {
+        named.clear();
+        self.named = named;
+        self.since = None;
+    }
+
+    /// The number of entries with a fingerprint.
+    pub fn named(&self) -> u64 {
+        count(self.named.len())
+    }
+
+    /// The most entries with a fingerprint.
+    pub fn named_max(&self) -> usize {
+        self.named_max
+    }
+
+    /// The next LBN without a fingerprint.
+    pub fn next_unnamed(&self) -> Option<Lbn> {
+        self.unnamed.last().copied().or_else(|| self.ranges.first())
+    }
+
+    /// Removes the next LBN without a fingerprint; of a range, all LBNs below `end`.
+    pub fn remove_unnamed(&mut self, end: Lbn) {
+        if self.unnamed.pop().is_none() {
+            self.ranges.remove_below(end);
+        }
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.unnamed.is_empty() && self.ranges.len() == 0
+    }
+
+    /// Whether seven eighths of the room for fingerprints are used, or all of it was: then some entries have none.
+    pub fn is_nearly_full(&self) -> bool {
+        !self.is_empty() && self.named.len() >= self.named_max - self.named_max / 8 || self.next_unnamed().is_some()
+    }
+
+    /// The time of the oldest entry, as far as it is known.
+    pub fn since(&self) -> Option<Time> {
+        self.since.filter(|_| !self.is_empty())
+    }
+
+    pub fn counts(&self) -> SkippedCounts {
+        let fill = |used: usize, room: usize| Fill { used: count(used), room: count(room) };
+        SkippedCounts {
+            named: fill(self.named.len(), self.named_max),
+            unnamed: fill(self.unnamed.len(), self.unnamed_max),
+            ranges: fill(self.ranges.len(), self.ranges.max()),
+            lbns_in_ranges: self.ranges.lbns(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fp(n: u64) -> Fingerprint {
+        Fingerprint::of_digest(blake3::hash(&n.to_le_bytes()).as_bytes())
+    }
+
+    #[test]
+    fn entries_lose_their_fingerprint_and_then_become_ranges_as_the_buffer_fills() {
+        let mut skipped = Skipped::new(512, 1000);
+        let room = skipped.counts();
+        assert_eq!((room.named.room, room.unnamed.room, room.ranges.room), (48, 8, 1));
+        (0..84).for_each(|n| skipped.add(Lbn(n), &fp(n), Time(n)));
+        let counts = skipped.counts();
+        assert_eq!((counts.named.used, counts.unnamed.used, counts.ranges.used, counts.lbns_in_ranges), (48, 8, 1, 28));
+        assert_eq!(skipped.since(), Some(Time(0)));
+        let named = skipped.take_named();
+        let layout = skipped.layout;
+        assert_eq!((named.len(), layout.tag(named[3]), layout.lbn(named[3])), (48, layout.tag_of(&fp(3)), Some(Lbn(3))));
+        let mut left = Vec::new();
+        while let Some(lbn) = skipped.next_unnamed() {
+            left.push(lbn.0);
+            skipped.remove_unnamed(lbn + 1);
+        }
+        left.sort_unstable();
+        assert_eq!(left, (48..84).collect::<Vec<_>>(), "nothing is left out");
+        assert!(skipped.is_empty() && skipped.since().is_none());
+    }
+
+    #[test]
+    fn an_entry_names_each_lbn_of_its_volume_until_it_is_done() {
+        for logical in [1, 2, 3, 1000, 1023, 1024, 1 << 40] {
+            let layout = Layout::new(logical);
+            for lbn in [0, logical / 2, logical - 1].map(Lbn) {
+                let entry = layout.entry(lbn, &fp(lbn.0));
+                assert_eq!((layout.lbn(entry), layout.tag(entry)), (Some(lbn), layout.tag_of(&fp(lbn.0))), "{logical}");
+                let done = layout.without_lbn(entry);
+                assert_eq!((layout.lbn(done), layout.tag(done)), (None, layout.tag_of(&fp(lbn.0))), "{logical}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_buffer_without_memory_takes_nothing_in() {
+        let mut skipped = Skipped::new(0, 1000);
+        skipped.add(Lbn(1), &fp(1), Time(0));
+        assert!(skipped.is_empty() && !skipped.is_nearly_full() && skipped.since().is_none());
+    }
+}
