@@ -4,6 +4,8 @@
 use super::process::is_stopped;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::recording::Order;
+use onefold_engine::interface::Deduplicate;
+use onefold_engine::units::Lbn;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -30,6 +32,8 @@ pub enum ServerRequest {
     Stats,
     /// End all waiting for room: the client is about to flush the device, and the flush waits for those writes.
     EndWaiting,
+    /// An order for the work out of line.
+    Deduplicate(OrderOutOfLine),
     /// Commit, mark the volume clean, and end. The server answers when it begins to.
     Detach,
     /// Record the requests of clients until the one who asked ends it, or goes away. The first answer comes when recording has begun.
@@ -38,6 +42,25 @@ pub enum ServerRequest {
     Mark {
         phase: String,
     },
+}
+
+/// An order for the work out of line, in LBNs: `first` is the first one, `end` the one behind the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "order")]
+pub enum OrderOutOfLine {
+    Range { first: u64, end: u64 },
+    Pause,
+    Resume,
+}
+
+impl From<OrderOutOfLine> for Deduplicate {
+    fn from(order: OrderOutOfLine) -> Self {
+        match order {
+            OrderOutOfLine::Range { first, end } => Self::Range { first: Lbn(first), end: Lbn(end) },
+            OrderOutOfLine::Pause => Self::Pause,
+            OrderOutOfLine::Resume => Self::Resume,
+        }
+    }
 }
 
 /// The client that asked, and that is to be answered.

@@ -3,6 +3,7 @@
 pub mod attach;
 pub mod check;
 pub mod create;
+pub mod dedup;
 pub mod detach;
 pub mod dump;
 pub mod helper;

@@ -153,6 +153,7 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
             format!("{} duplicates, {} zero, {} unchanged, {} new", dedup.duplicates, dedup.zeroes, dedup.unchanged, dedup.new_blocks),
         )
         .row("index", format!("{} of {} entries", dedup.index_entries, dedup.index_capacity))
+        .row("out of line", super::dedup::in_a_line(&volume.out_of_line))
         .row(
             "space",
             format!(

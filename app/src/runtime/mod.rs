@@ -25,6 +25,7 @@ mod volume_tests;
 
 use crate::target::SharedTarget;
 use condition::{Condition, Counts};
+use onefold_engine::interface::Deduplicate;
 use recording::tap::Tap;
 use std::sync::Arc;
 
@@ -36,6 +37,9 @@ pub trait Served: Send + Sync {
     /// Notes that it is about to be detached: writes that wait for room in a full volume fail at once from here on, since the end waits for
     /// them.
     fn end_waiting(&self) {}
+
+    /// Gives an order to the work out of line; nothing happens where there is no deduplication.
+    fn deduplicate(&self, _order: Deduplicate) {}
 
     /// Makes everything durable and ends all threads. The front-ends have stopped before.
     fn close(&self) -> Closing;

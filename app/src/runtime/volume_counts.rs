@@ -2,7 +2,7 @@
 
 use super::tally::Count;
 use onefold_engine::interface::Class;
-use onefold_engine::stats::{Ledger, Progress, Stats};
+use onefold_engine::stats::{Ledger, OutOfLineCounts, Progress, SkippedCounts, Stats};
 use onefold_engine::units::BLOCK_BYTES;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,8 @@ pub struct VolumeCounts {
     pub space: Space,
     pub packing: Packing,
     pub dedup: Dedup,
+    #[serde(default)]
+    pub out_of_line: OutOfLine,
     pub commits: Commits,
     /// The work that the volume does for its own consistency at this moment.
     pub phase: String,
@@ -161,6 +163,59 @@ pub struct Dedup {
     pub read_cache_hits: u64,
 }
 
+/// The work out of line: looking for duplicates that the index did not find when they were written. Counts of LBNs are of blocks of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutOfLine {
+    /// False where nothing is done out of line: with `--verify-duplicates`, and read-only.
+    pub is_on: bool,
+    pub is_paused: bool,
+    /// The skipped buffer: LBNs with a fingerprint, without one, and ranges, with the room for each.
+    pub skipped_with_fingerprint: u64,
+    pub skipped_with_fingerprint_max: u64,
+    pub skipped_without: u64,
+    pub skipped_without_max: u64,
+    pub skipped_ranges: u64,
+    pub skipped_ranges_max: u64,
+    /// All LBNs that are still to be looked up: skipped, taken from the buffer, and asked for.
+    pub waiting_lbns: u64,
+    /// LBNs that are being looked up now; and the pages of the fingerprint table that they were compared with, of all its pages.
+    pub looked_up_now: u64,
+    pub swept_pages: u64,
+    pub pages: u64,
+    /// LBNs that were looked up since the volume was attached, and those that were linked to another block.
+    pub looked_up: u64,
+    pub linked: u64,
+}
+
+impl OutOfLine {
+    fn of(counts: &OutOfLineCounts) -> Self {
+        let (skipped, taken) = (&counts.skipped, &counts.taken);
+        let lbns = |of: &SkippedCounts| of.named.used + of.unnamed.used + of.lbns_in_ranges;
+        Self {
+            is_on: counts.is_on,
+            is_paused: counts.is_paused,
+            skipped_with_fingerprint: skipped.named.used,
+            skipped_with_fingerprint_max: skipped.named.room,
+            skipped_without: skipped.unnamed.used,
+            skipped_without_max: skipped.unnamed.room,
+            skipped_ranges: skipped.ranges.used,
+            skipped_ranges_max: skipped.ranges.room,
+            waiting_lbns: lbns(skipped) + lbns(taken) + counts.asked_lbns,
+            looked_up_now: counts.candidates,
+            swept_pages: counts.swept_pages,
+            pages: counts.pages,
+            looked_up: counts.looked_up,
+            linked: counts.linked,
+        }
+    }
+
+    /// Returns whether nothing waits to be looked up, but for what was skipped lately.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.waiting_lbns == self.skipped_with_fingerprint && self.looked_up_now == 0
+    }
+}
+
 /// Epochs by what sealed them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Commits {
@@ -241,6 +296,7 @@ impl VolumeCounts {
                 index_capacity: stats.index_capacity,
                 read_cache_hits: ledger.cache_hits,
             },
+            out_of_line: OutOfLine::of(&stats.out_of_line),
             commits: Commits { wanted: ledger.epochs_wanted(), timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },
             phase: stats.phase.to_owned(),
             opening: stats.opening.map(|Progress { units, units_most, records, records_on_pages }| Opening {

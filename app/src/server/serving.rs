@@ -211,6 +211,10 @@ fn respond(served: &dyn Served, desk: &Recordings, stop: &Sender<()>, ask: Serve
             served.end_waiting();
             Ok(Value::Null)
         }
+        ServerRequest::Deduplicate(order) => {
+            served.deduplicate(order.into());
+            Ok(Value::Null)
+        }
         // The receiver is gone only when the end has begun already.
         ServerRequest::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
         ServerRequest::Record(order) => return desk.record(&order, client),

@@ -1,0 +1,203 @@
+//! `dedup`: looks for duplicates that the index did not find when they were written.
+
+use crate::attachment::control::{self, OrderOutOfLine, ServerRequest};
+use crate::attachment::directory::run_directory;
+use crate::attachment::find::{Found, find};
+use crate::attachment::record::{Places, Record};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::table::Table;
+use crate::output::{Report, Style, complain};
+use crate::runtime::condition::Counts;
+use crate::runtime::volume_counts::{OutOfLine, VolumeCounts};
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// The time between two looks at the progress.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// The time between two lines of progress.
+const SAY_AGAIN: Duration = Duration::from_secs(2);
+
+/// Look for duplicates that the index did not find when they were written
+///
+/// An index that has not room for all fingerprints misses duplicates. Writes whose content it did not find are looked up later, in the
+/// background; this command shows how far that is, or has it look at blocks that were written long ago.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Path, label, UUID, or where it is attached.
+    volume: String,
+    /// Look at all blocks, and wait for the end.
+    #[arg(long, conflicts_with_all = ["range", "pause", "resume"])]
+    all: bool,
+    /// Look at the blocks of 4 KiB from number A up to and with number B, and wait for the end.
+    #[arg(long, value_name = "A-B", value_parser = range, conflicts_with_all = ["pause", "resume"])]
+    range: Option<(u64, u64)>,
+    /// Rest until it is resumed.
+    #[arg(long, conflicts_with = "resume")]
+    pause: bool,
+    /// Go on.
+    #[arg(long)]
+    resume: bool,
+    /// Do not wait for the end.
+    #[arg(long)]
+    no_wait: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Returns a range's first block and the block behind its last one.
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let (first, last) =
+        text.split_once('-').and_then(|(a, b)| Some((number(a)?, number(b)?))).ok_or("two block numbers, such as 0-4095")?;
+    if first > last {
+        return Err(format!("block {first} is behind block {last}: the smaller number comes first"));
+    }
+    Ok((first, last.saturating_add(1)))
+}
+
+#[derive(Debug, Serialize)]
+struct Dedup {
+    path: PathBuf,
+    #[serde(flatten)]
+    out_of_line: OutOfLine,
+}
+
+impl Report for Dedup {
+    const NAME: &'static str = "dedup";
+
+    fn table(&self) -> Table {
+        let work = &self.out_of_line;
+        let fill = |used: u64, room: u64| format!("{used} of {room}");
+        Table::new()
+            .row("backing store", self.path.display())
+            .row("out of line", in_a_line(work))
+            .row("skipped", fill(work.skipped_with_fingerprint, work.skipped_with_fingerprint_max))
+            .row("without fingerprint", fill(work.skipped_without, work.skipped_without_max))
+            .row("in ranges", fill(work.skipped_ranges, work.skipped_ranges_max))
+            .row("to be looked up", format!("{} blocks", work.waiting_lbns + work.looked_up_now))
+            .row("looked up", format!("{} blocks, {} of them were duplicates and are linked now", work.looked_up, work.linked))
+    }
+}
+
+/// Says in a line how far the work is.
+pub fn in_a_line(work: &OutOfLine) -> String {
+    let left = work.waiting_lbns + work.looked_up_now;
+    match work {
+        OutOfLine { is_on: false, .. } => "off: a duplicate is only found when it is written".to_owned(),
+        OutOfLine { is_paused: true, .. } => format!("paused: {left} blocks to be looked up; {} found duplicate", work.linked),
+        OutOfLine { looked_up_now: 0, .. } => format!("{left} blocks to be looked up; {} found duplicate", work.linked),
+        _ => format!(
+            "{} blocks compared with {} of {} pages, {} wait; {} found duplicate",
+            work.looked_up_now, work.swept_pages, work.pages, work.waiting_lbns, work.linked
+        ),
+    }
+}
+
+/// Gives the order, waits, and shows how far the work is.
+///
+/// # Errors
+/// When the volume is not attached or has no such work, or when its server does not answer.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let Found { path, attached } = find(&arguments.volume)?;
+    let Some(record) = attached else {
+        return Err(Failed::new(Exit::NotFound, format!("{} is not attached", path.display()))
+            .next(format!("Its server does this work: `onefold attach {}`.", path.display())));
+    };
+    let volume = counts(&record)?;
+    let order = order(arguments, &volume)?;
+    if let Some(order) = order {
+        if !volume.out_of_line.is_on {
+            let message = format!("{} has no work out of line", record.path.display());
+            return Err(Failed::new(Exit::Usage, message)
+                .next("With --verify-duplicates, and read-only, duplicates are only found when they are written."));
+        }
+        control::ask(&control_of(&record)?, &ServerRequest::Deduplicate(order))?;
+        if matches!(order, OrderOutOfLine::Range { .. }) && !arguments.no_wait {
+            wait(&record)?;
+        }
+    }
+    let report = Dedup { path: record.path.clone(), out_of_line: counts(&record)?.out_of_line };
+    crate::output::print(&report, Style::of(arguments.json));
+    Ok(())
+}
+
+fn order(arguments: &Arguments, volume: &VolumeCounts) -> Outcome<Option<OrderOutOfLine>> {
+    let blocks = volume.space.logical_blocks;
+    Ok(match *arguments {
+        Arguments { pause: true, .. } => Some(OrderOutOfLine::Pause),
+        Arguments { resume: true, .. } => Some(OrderOutOfLine::Resume),
+        Arguments { all: true, .. } => Some(OrderOutOfLine::Range { first: 0, end: blocks }),
+        Arguments { range: Some((first, end)), .. } if first >= blocks => {
+            let message = format!("--range {first}-{}: the volume has blocks 0 to {}", end - 1, blocks - 1);
+            return Err(Failed::new(Exit::Usage, message));
+        }
+        Arguments { range: Some((first, end)), .. } => Some(OrderOutOfLine::Range { first, end }),
+        _ => None,
+    })
+}
+
+fn control_of(record: &Record) -> Outcome<PathBuf> {
+    Ok(Places::of(&run_directory()?, &record.id).control)
+}
+
+fn counts(record: &Record) -> Outcome<VolumeCounts> {
+    let strange = |e| Failed::system("unexpected reply from the server", e);
+    let counts: Counts = serde_json::from_value(control::ask(&control_of(record)?, &ServerRequest::Stats)?).map_err(strange)?;
+    counts.volume.ok_or_else(|| {
+        Failed::new(Exit::Usage, format!("{} is attached with --passthrough: nothing is deduplicated", record.path.display()))
+    })
+}
+
+/// Waits until everything that was asked for is looked up, and says how far that is.
+fn wait(record: &Record) -> Outcome {
+    let (begun, mut said) = (Instant::now(), Instant::now());
+    let before = counts(record)?.out_of_line;
+    loop {
+        let now = counts(record)?.out_of_line;
+        if now.is_idle() {
+            return Ok(());
+        }
+        if now.is_paused {
+            complain("onefold: it is paused; `onefold dedup --resume` goes on");
+            return Ok(());
+        }
+        if std::io::stderr().is_terminal() && said.elapsed() >= SAY_AGAIN {
+            said = Instant::now();
+            complain(format_args!("{}{}", in_a_line(&now), left(&before, &now, begun.elapsed())));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Estimates the time that is left, where something was looked up already.
+fn left(before: &OutOfLine, now: &OutOfLine, passed: Duration) -> String {
+    let done = (now.looked_up - before.looked_up).saturating_sub(now.looked_up_now);
+    let left = now.waiting_lbns + now.looked_up_now;
+    if done == 0 {
+        return String::new();
+    }
+    format!("; about {} s left", passed.as_secs().saturating_mul(left) / done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_both_its_ends() {
+        assert_eq!(range("3-5"), Ok((3, 6)));
+        assert_eq!(range("7-7"), Ok((7, 8)));
+        assert!(range("5-3").unwrap_err().contains("comes first"));
+        assert!(["", "5", "-5", "a-b", "1-", "1-2-3", "1..2"].into_iter().all(|text| range(text).is_err()));
+    }
+
+    #[test]
+    fn the_time_that_is_left_follows_from_what_was_done() {
+        let at = |looked_up, waiting_lbns| OutOfLine { looked_up, waiting_lbns, ..OutOfLine::default() };
+        assert_eq!(left(&at(100, 900), &at(400, 600), Duration::from_secs(30)), "; about 60 s left");
+        assert_eq!(left(&at(100, 900), &at(100, 900), Duration::from_secs(30)), "", "nothing is known yet");
+    }
+}

@@ -1,0 +1,98 @@
+//! `onefold dedup`: a volume with little memory finds later what its index did not find, and says how far it is.
+
+mod common;
+
+use common::Dice;
+use common::home::Home;
+use common::nbd_client::*;
+
+const IMAGE: &str = "disk.img";
+/// More blocks than the index with the least memory has entries; the number of these that are written again; and where.
+const BLOCKS: u64 = 90_112;
+const AGAIN: u64 = 8192;
+const COPY: u64 = 100_000;
+const BLOCKS_A_WRITE: usize = 256;
+const WRITE_BYTES: u32 = 4096 * 256;
+
+/// The content of a stretch of blocks, and of its copy.
+fn content(first: u64) -> Vec<u8> {
+    let mut bytes = vec![0; WRITE_BYTES as usize];
+    Dice(first).fill(&mut bytes);
+    bytes
+}
+
+/// Does something with each stretch that lies at a block and has the content of another one.
+fn each(mut act: impl FnMut(u64, Vec<u8>)) {
+    (0..BLOCKS).step_by(BLOCKS_A_WRITE).for_each(|first| act(4096 * first, content(first)));
+    (0..AGAIN).step_by(BLOCKS_A_WRITE).for_each(|first| act(4096 * (COPY + first), content(first)));
+}
+
+fn a_copy_is_found(mode: &'static str) {
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "448M", "--commit-mode", mode]);
+    let socket = home.attach(IMAGE, &["--memory", "2M"]);
+    let mut client = Client::ready_for(&socket, true, "");
+    each(|at, bytes| client.write(0, at, &bytes).unwrap());
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    let before = home.json(&["stats", IMAGE]);
+    assert!(before["dedup"]["duplicates"].as_u64().unwrap() < AGAIN / 2, "{before:#}");
+    let range = format!("{COPY}-{}", COPY + AGAIN - 1);
+    let after = home.json(&["dedup", IMAGE, "--range", &range]);
+    assert!(after["looked_up"].as_u64().unwrap() >= AGAIN, "{after:#}");
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    // In mode log the next epoch confirms what was unlinked.
+    client.write(0, 0, &content(0)[..4096]).unwrap();
+    client.write(0, 4096 * (COPY - 1), &content(0)[..4096]).unwrap();
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    let space = home.json(&["stats", IMAGE])["space"].clone();
+    let blocks = |of: &str| space[of].as_u64().unwrap();
+    let held = blocks("unique_blocks") + blocks("shared_blocks") - blocks("freed_blocks");
+    assert!(held <= BLOCKS + AGAIN / 50, "{held} blocks hold {BLOCKS} contents");
+    each(|at, bytes| assert!(client.read(at, WRITE_BYTES).unwrap() == bytes, "at {at}"));
+    drop(client);
+    home.says(0, &["detach", IMAGE]);
+    home.says(0, &["check", "--data", IMAGE]);
+}
+
+#[test]
+fn a_small_index_is_made_up_for_in_mode_ordered() {
+    a_copy_is_found("ordered");
+}
+
+#[test]
+fn a_small_index_is_made_up_for_in_mode_log() {
+    a_copy_is_found("log");
+}
+
+#[test]
+fn a_pause_lasts_until_it_is_ended() {
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "32M"]);
+    home.attach(IMAGE, &[]);
+    assert_eq!(home.json(&["dedup", IMAGE])["is_paused"].as_bool(), Some(false));
+    assert_eq!(home.json(&["dedup", IMAGE, "--pause"])["is_paused"].as_bool(), Some(true));
+    assert!(home.says(0, &["stats", IMAGE]).contains("paused"));
+    assert_eq!(home.json(&["dedup", IMAGE, "--range", "0-4095"])["is_paused"].as_bool(), Some(false), "who asks wants it done");
+    home.json(&["dedup", IMAGE, "--pause"]);
+    assert_eq!(home.json(&["dedup", IMAGE, "--resume"])["is_paused"].as_bool(), Some(false));
+    home.says(0, &["detach", IMAGE]);
+}
+
+#[test]
+fn what_cannot_be_deduplicated_is_refused() {
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "32M"]);
+    home.complaint(3, &["dedup", IMAGE, "--all"], "is not attached");
+    home.complaint(3, &["dedup", "nothing", "--all"], "nothing");
+    home.attach(IMAGE, &[]);
+    for (range, wanted) in [("5", "0-4095"), ("9-5", "smaller number comes first"), ("x-7", "0-4095"), ("", "0-4095")] {
+        home.complaint(2, &["dedup", IMAGE, "--range", range], wanted);
+    }
+    home.complaint(2, &["dedup", IMAGE, "--range", "99999999-99999999"], "the volume has blocks 0 to");
+    home.complaint(2, &["dedup", IMAGE, "--all", "--pause"], "cannot be used with");
+    home.says(0, &["detach", IMAGE]);
+    home.attach(IMAGE, &["--verify-duplicates", "on"]);
+    home.complaint(2, &["dedup", IMAGE, "--all"], "--verify-duplicates");
+    assert!(home.says(0, &["dedup", IMAGE]).contains("off"), "it shows that all the same");
+    home.says(0, &["detach", IMAGE]);
+}
