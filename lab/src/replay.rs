@@ -6,7 +6,7 @@ use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
 use onefold::traces::{FORMS, Reading, failed, malformed_shown};
 use onefold_sim::replay::run::Plan;
-use onefold_sim::replay::scheme::Scheme;
+use onefold_sim::replay::scheme::{IndexLimits, Scheme};
 use onefold_sim::replay::timed::{Timed, blocks_of, name_of, replay_timed};
 use onefold_trace::model::Model;
 use onefold_trace::source::Source;
@@ -54,6 +54,12 @@ pub struct Arguments {
     /// Size of the volume, in blocks of 4 KiB. Default: that of the traced device, from the trace or NAME.json beside it.
     #[arg(long, value_name = "N")]
     blocks: Option<NonZeroU64>,
+    /// Entries that the index has room for, 8 bytes each. Default: as many as memory has room for.
+    #[arg(long, value_name = "N")]
+    index_entries: Option<NonZeroU64>,
+    /// Look for no duplicate out of line: what the index does not find is stored again.
+    #[arg(long)]
+    no_out_of_line: bool,
     /// Read every block in the end, too, and compare it. Reads of the trace are always compared.
     #[arg(long)]
     verify: bool,
@@ -97,6 +103,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
         persistence: arguments.persistence.into(),
         model: arguments.device_model,
         outstanding_max: arguments.outstanding.get(),
+        index: IndexLimits {
+            entries_max: arguments.index_entries.map_or(u64::MAX, NonZeroU64::get),
+            is_out_of_line: !arguments.no_out_of_line,
+        },
         verify: arguments.verify,
         ..Plan::default()
     };

@@ -16,7 +16,7 @@ use crate::replay::planned::{Next, PlannedRequest, PlannedRequests};
 use crate::replay::reads::compare_read;
 use crate::replay::report::Report;
 use crate::replay::rule::Rule;
-use crate::replay::scheme::{ReadyScheme, Scheme, ready};
+use crate::replay::scheme::{IndexLimits, ReadyScheme, Scheme, ready};
 use crate::replay::truth::Truth;
 use onefold_engine::buffer::Home;
 use onefold_engine::check::{CheckSettings, check};
@@ -45,6 +45,7 @@ pub struct Plan {
     /// The number of changes that may wait for their answers under strong persistence.
     pub outstanding_max: usize,
     pub memory_bytes: u64,
+    pub index: IndexLimits,
     /// Whether to read every block at the end, too. It takes as long as the replay.
     pub verify: bool,
 }
@@ -58,6 +59,7 @@ impl Default for Plan {
             model: onefold_trace::model::MODELS[0],
             outstanding_max: 32,
             memory_bytes: onefold_engine::settings::Settings::default().memory_bytes,
+            index: IndexLimits::default(),
             verify: false,
         }
     }
@@ -87,7 +89,7 @@ pub fn replay<E: Display>(
     blocks: u64,
     plan: &Plan,
 ) -> Result<Report, String> {
-    replay_on(ready(plan.scheme, plan.persistence, blocks, plan.memory_bytes)?, trace, records, plan)
+    replay_on(ready(plan.scheme, plan.persistence, blocks, plan.memory_bytes, plan.index)?, trace, records, plan)
 }
 
 /// Replays a trace on any machine that is ready to serve.

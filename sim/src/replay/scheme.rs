@@ -12,7 +12,7 @@ use onefold_engine::format::geometry::{RESERVE_BLOCKS_MIN, RESERVE_FRACTION};
 use onefold_engine::format::{CommitMode, Geometry, Superblock, Wish};
 use onefold_engine::interface::{Action, Event, Legacy};
 use onefold_engine::memory::Accountant;
-use onefold_engine::settings::{Compression, Persistence, Settings};
+use onefold_engine::settings::{Compression, Knobs, Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
 use std::sync::Arc;
 
@@ -81,6 +81,34 @@ impl Scheme {
     }
 }
 
+/// The limits of the engine's index in a replay.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexLimits {
+    pub entries_max: u64,
+    /// Whether duplicates that it does not find are looked for out of line.
+    pub is_out_of_line: bool,
+}
+
+impl Default for IndexLimits {
+    /// Sets no limit but memory.
+    fn default() -> Self {
+        Self { entries_max: u64::MAX, is_out_of_line: true }
+    }
+}
+
+impl IndexLimits {
+    fn apply(self, knobs: &mut Knobs) {
+        knobs.index_entries_max = self.entries_max;
+        if !self.is_out_of_line {
+            knobs.out_of_line_reads_per_second = 0;
+        }
+        // A replay idles for a minute between phases, and its device takes no time.
+        if self.entries_max < u64::MAX {
+            knobs.out_of_line_delay_ms = 1000;
+        }
+    }
+}
+
 /// A scheme that is ready to serve.
 pub struct ReadyScheme {
     pub machine: Box<dyn Machine>,
@@ -145,9 +173,9 @@ fn log(settings: Settings) -> Settings {
 ///
 /// # Errors
 /// Fails if there can be no volume of that size.
-pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes: u64) -> Result<ReadyScheme, String> {
+pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes: u64, index: IndexLimits) -> Result<ReadyScheme, String> {
     let rival = baselines::Settings::new(persistence, Blocks(blocks));
-    let defaults = Settings { persistence, memory_bytes, ..Settings::default() };
+    let defaults = Settings { persistence, memory_bytes, ..Settings::default() }.with_knobs(|knobs| index.apply(knobs));
     let settings = match scheme {
         Scheme::None => return Ok(ReadyScheme::rival(Plain::new(rival), memory_bytes)),
         Scheme::Journal => return Ok(ReadyScheme::rival(journal::machine(rival), memory_bytes)),

@@ -52,7 +52,7 @@ impl Machine for FaultyMachine {
 }
 
 fn replay_with(fault: Fault, plan: &Plan) -> Result<(), String> {
-    let made = ready(plan.scheme, plan.persistence, 100, plan.memory_bytes).expect("a volume");
+    let made = ready(plan.scheme, plan.persistence, 100, plan.memory_bytes, plan.index).expect("a volume");
     let machine = Box::new(FaultyMachine { machine: made.machine, fault });
     replay_on(ReadyScheme { machine, ..made }, "sin", records(&trace(TRACE)), plan).map(drop)
 }

@@ -48,7 +48,7 @@ fn bursts(seed: u64) -> Vec<Record> {
 
 fn watched(records: &[Record], plan: &Plan) -> Vec<Arrival> {
     let observations = Arc::new(Mutex::new(Observations::default()));
-    let made = ready(plan.scheme, plan.persistence, 5000, plan.memory_bytes).expect("a volume");
+    let made = ready(plan.scheme, plan.persistence, 5000, plan.memory_bytes, plan.index).expect("a volume");
     let machine = Box::new(ObservedMachine { machine: made.machine, observations: observations.clone() });
     replay_on(ReadyScheme { machine, ..made }, "bursts", crate::records(records), plan).unwrap_or_else(|error| panic!("{error}"));
     let arrivals = std::mem::take(&mut observations.lock().expect("nobody panicked with it").arrivals);

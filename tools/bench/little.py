@@ -1,0 +1,64 @@
+"""Replays the recorded traces with an index of two bytes for each stored block, which misses duplicates, and looks for them out of line.
+
+`onefold-lab replay` does the work; all figures of one run of ./dev bench come from the same replays. What is found is the number of
+client blocks less the blocks that hold them, when the trace is over and its volume was idle for a minute.
+"""
+
+import concurrent.futures
+import functools
+import glob
+import json
+import os
+import subprocess
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+SCHEMES = ("ordered-anticipate", "packed")
+# Of the 8 bytes of an entry.
+BYTES_PER_BLOCK = 2
+# A share of nothing says nothing.
+FOUND_MIN = 100
+
+
+def replay(trace, scheme, *words):
+    done = subprocess.run(
+        [os.environ["ONEFOLD_LAB"], "replay", trace, "--scheme", scheme, "--json", *words], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def found(report):
+    return report["space"]["client_blocks"] - report["space"]["linked"]
+
+
+def written(report):
+    return sum(report["whole"]["device_units"].values())
+
+
+def compare(case):
+    """Returns the case's name, the share of a full index's finds, and the units written for each block that work out of line frees."""
+    trace, scheme = case
+    full = replay(trace, scheme)
+    little = ["--index-entries", str(max(full["space"]["linked"] * BYTES_PER_BLOCK // 8, 64))]
+    both, inline = (replay(trace, scheme, *little, *more) for more in ([], ["--no-out-of-line"]))
+    name = f"{os.path.basename(trace).split('.')[0]}, {scheme}"
+    freed = found(both) - found(inline)
+    share = 100 * found(both) / found(full) if found(full) >= FOUND_MIN else None
+    units = (written(both) - written(inline)) / freed if freed >= FOUND_MIN else None
+    return f"{name}: {found(inline)} in line, {freed} out of line, of {found(full)}", share, units
+
+
+@functools.cache
+def results():
+    cases = [(trace, scheme) for trace in sorted(glob.glob(os.path.join(ROOT, "data", "traces", "*.tsv.zst"))) for scheme in SCHEMES]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(compare, cases))
+
+
+FIGURES = {"little-index-found": (1, min), "little-index-written": (2, max)}
+
+
+def run(name, _options):
+    column, worst = FIGURES[name]
+    known = [(case[column], case[0]) for case in results() if case[column] is not None]
+    value, where = worst(known)
+    return {"value": round(value, 4), "at": where, "mean": round(sum(value for value, _ in known) / len(known), 4), "cases": len(known)}
