@@ -165,3 +165,17 @@ impl fmt::Display for Finding {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn garbage_is_described_by_its_size_and_its_cause() {
+        let described = |cause| Finding::Garbage { blocks: 2, excess: 5, cause }.to_string();
+        let size = "2 blocks count 5 links too many, ";
+        assert_eq!(described(Cause::Crash), format!("{size}as a crash leaves it; the volume recounts them while it is attached"));
+        assert_eq!(described(Cause::Damage), format!("{}; the links may have stood in what is damaged", &size[..size.len() - 2]));
+        assert_eq!(described(Cause::None), format!("{size}and no crash explains that"));
+    }
+}

@@ -174,3 +174,19 @@ impl Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise the block would count links that are gone.
+    #[test]
+    fn each_link_that_a_block_has_lost_counts_while_its_page_is_read() {
+        let mut store = crate::test_kit::store();
+        store.settle.unlink([5, 7, 5].map(Pbn).to_vec());
+        store.settle_all();
+        store.settle.unlink(vec![Pbn(5)]);
+        store.settle_all();
+        assert_eq!(store.settle.unlinked().collect::<Vec<_>>(), [5, 5, 5, 7].map(Pbn));
+    }
+}

@@ -2,8 +2,8 @@
 
 use super::volume::{MIB, Volume};
 use onefold_engine::check::{Cause, CheckSettings, Finding};
-use onefold_engine::format::{Kind, LogTail, Places};
-use onefold_engine::units::Pbn;
+use onefold_engine::format::{Kind, LogTail, MapEntry, Places, Record, UnitHeader, UnitKind, UnitWriter};
+use onefold_engine::units::{Epoch, Lbn, Pbn};
 
 /// Pages of a table lie side by side: one read takes as many as the memory allows.
 #[test]
@@ -33,4 +33,31 @@ fn counts_that_are_too_high_are_damage_where_the_log_cannot_be_read() {
     let at = volume.superblock.geometry.block_at(place);
     volume.medium.make_unreadable(at);
     assert_eq!(volume.checked_with(settings()).0, [Finding::UnreadableBlock { pbn: place }, garbage(Cause::Damage)]);
+}
+
+/// An opening would refuse this log, so no record of it is applied.
+#[test]
+fn a_log_that_names_what_the_volume_does_not_have_is_damage() {
+    let place = Pbn(3000);
+    let mut volume = Volume::new(36 * MIB);
+    let blocks = volume.superblock.geometry.data_blocks;
+    volume.store(5, Kind::Fingerprint);
+    volume.change_superblock(|s| {
+        (s.clean, s.incarnation, s.last_epoch) = (false, 1, Epoch(7));
+        s.log_tail = Some(LogTail { epoch: Epoch(7), ..LogTail::of_new_log(1, vec![Places { first: place, blocks: 3 }]) });
+        s.set_log_live(true);
+    });
+    let mut found_with = |pbn: u64| {
+        let (kind, incarnation, sequence, epoch) = (UnitKind::Log, 1, 1, Epoch(8));
+        let header = UnitHeader { kind, incarnation, sequence, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: false };
+        let mut writer = UnitWriter::new(vec![Places { first: place + 1, blocks: 3 }]);
+        let to = MapEntry::Block { pbn: Pbn(pbn), slot: 0 };
+        assert_eq!(writer.push(Record::Link { lbn: Lbn(1), to, old: None }), None);
+        let at = volume.superblock.geometry.block_at(place);
+        let _ = writer.seal(&volume.superblock.authenticator(), &header, place, volume.medium.block(at));
+        let (findings, report) = volume.checked_with(CheckSettings { memory_bytes: MIB, data: false });
+        (findings, report.counts.mapped)
+    };
+    assert_eq!(found_with(5), (vec![], 1));
+    assert_eq!(found_with(blocks), (vec![Finding::LogUnitOutOfRange { sequence: 1 }], 0));
 }

@@ -13,6 +13,8 @@ pub struct Machine {
     /// The writes and flushes that the device did: a write to the data region by its block, any other by its class.
     pub done: Vec<String>,
     pub notices: Vec<Notice>,
+    /// The number of blocks that were read with their digests.
+    pub digested: usize,
     replies: BTreeMap<u64, Reply>,
     /// Writes of this class are not answered until `release` is called.
     pub withholds: Option<&'static str>,
@@ -32,6 +34,7 @@ impl Machine {
             engine,
             done: Vec::new(),
             notices: Vec::new(),
+            digested: 0,
             replies: BTreeMap::new(),
             withholds: None,
             withheld: Vec::new(),
@@ -56,6 +59,7 @@ impl Machine {
                     Action::Read { io, at, mut buffer, digest, .. } => {
                         let result = self.read_in(at, &mut buffer);
                         let blocks = if digest { buffer.blocks() } else { 0 };
+                        self.digested += blocks;
                         let digests = (0..blocks).map(|i| fingerprinter.digest(buffer.block(i))).collect();
                         events.push_back(Event::Read { io, buffer, digests, result });
                     }

@@ -164,6 +164,7 @@ fn a_page_that_cannot_be_read_makes_the_log_a_damaged_one() {
         volume.failing.insert(volume.superblock.geometry.page_at(MAP), failures);
         let mut machine = volume.open();
         assert_eq!(machine.damage(), [reported]);
+        assert_eq!(machine.digested, 1, "that of the content, and none of pages");
         assert_eq!(machine.read(3), None);
     }
 }

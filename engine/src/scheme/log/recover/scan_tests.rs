@@ -183,6 +183,16 @@ fn a_unit_of_an_earlier_epoch_or_of_an_incarnation_to_come_is_not_there() {
 }
 
 #[test]
+fn units_of_the_log_tails_incarnation_count_whatever_it_is() {
+    for incarnation in [0, 1, 20] {
+        let units = (FIRST..FIRST + 3).map(|sequence| changed(unit(sequence, Vec::new()), |h| h.incarnation = incarnation));
+        let end = |log_tail: LogTail| Medium::of(units.clone()).scanned_from(log_tail, true).end;
+        assert_eq!(end(LogTail { incarnation, ..log_tail() }), FIRST + 2, "{incarnation}");
+        assert_eq!(end(LogTail { incarnation: incarnation + 1, ..log_tail() }), FIRST - 1, "{incarnation}");
+    }
+}
+
+#[test]
 fn an_empty_log_ends_where_it_begins() {
     let ended = Medium::default().end();
     assert_eq!(ends(&ended), (10, 10, None));
