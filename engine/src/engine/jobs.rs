@@ -63,6 +63,8 @@ impl Job {
 mod tests {
     use super::*;
     use crate::background::Recount;
+    use crate::memory::Part;
+    use crate::tables::Epoch;
     use crate::units::Pbn;
 
     /// A volume at that stage of its life that has work for every job.
@@ -110,5 +112,19 @@ mod tests {
         assert!(asks_for_pages(Stage::Serving, false) && asks_for_pages(Stage::Replaying, false));
         assert!(!asks_for_pages(Stage::Serving, true), "each waits for a page that it has asked for");
         assert!(!asks_for_pages(Stage::Opening, false), "an opening has the volume to itself");
+    }
+
+    /// Pages that clients have to wait for come first where memory has no room for more.
+    #[test]
+    fn no_job_goes_on_while_clients_wait_and_memory_has_too_many_pages() {
+        let goes_on = |clients_wait: bool, pages_too_many: u64| {
+            let mut engine = at(Stage::Serving);
+            engine.store.tables.committing = clients_wait.then(|| Epoch::new(engine.store.tables.open.number));
+            let accountant = &engine.store.memory.accountant;
+            accountant.take(Part::Pages, accountant.limit(Part::Pages) + pages_too_many);
+            engine.background();
+            !engine.store.io.out.is_empty()
+        };
+        assert!(goes_on(false, 0) && goes_on(false, 1) && goes_on(true, 0) && !goes_on(true, 1));
     }
 }

@@ -5,7 +5,7 @@ use crate::format::entry::REFS_UNKNOWN;
 use crate::format::geometry::Wish;
 use crate::interface::Action;
 use crate::io::Stage;
-use crate::units::Bytes;
+use crate::units::{Bytes, Lbn};
 
 fn space_of(geometry: Geometry, newest: Pbn) -> Space {
     Space::new(Arc::new(geometry), newest, 1 << 20, Policy::of(&Settings::default()))
@@ -108,4 +108,20 @@ fn reclaim_is_under_way_while_the_pages_of_its_granules_are_read() {
     store.reclaim(usize::MAX);
     assert!(store.io.out.iter().any(|action| matches!(action, Action::Read { .. })));
     assert!(store.space.is_reclaiming(&store.tables.removals));
+}
+
+#[test]
+fn the_blocks_that_follow_a_journals_first_take_the_reserve_down_to_its_half() {
+    let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
+    let half = geometry.reserve_blocks / 2;
+    // These are the first bytes of journal blocks of ext4 and of XFS.
+    for (magic, is_journal) in [([0xc0, 0x3b, 0x39, 0x98], true), ([0xfe, 0xed, 0xba, 0xbe], true), ([0xfe, 0xed, 0xfa, 0xce], false)] {
+        let mut space = space_of(geometry.clone(), Pbn(0));
+        space.look_for_journal(Lbn(100), &magic);
+        let mut takes = |free, lbn| {
+            space.census.free = free;
+            space.may_journal_take_from_reserve(Lbn(lbn))
+        };
+        assert_eq!([takes(half, 101), takes(half + 1, 101), takes(half + 1, 99)], [false, is_journal, false], "{magic:x?}");
+    }
 }

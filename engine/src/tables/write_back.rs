@@ -168,3 +168,30 @@ impl Tables {
         self.page_writes > 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+    use crate::tables::pages::{Page, PageState};
+
+    #[test]
+    fn no_more_than_sixty_four_pages_are_being_written_early() {
+        let mut store = crate::test_kit::store();
+        let Store { io, tables, .. } = &mut store;
+        for id in (0..10).map(|index| PageId { region: Region::Fingerprints, index }) {
+            let content = page::PageContent::empty();
+            let page = Page { content, damaged: 0, dirty: None, writing: false, unsaved: false, stamp: 0, bit: true };
+            tables.pages.put(id, PageState::Ready(Box::new(page)));
+            tables.pages.touch(id, io.now);
+        }
+        tables.page_writes = 60;
+        for _ in 0..2 {
+            assert!(!tables.write_back_early(io));
+            assert_eq!((tables.page_writes, tables.pages.dirty.len(), io.out.len()), (64, 6, 4));
+        }
+        tables.page_writes -= 1;
+        assert!(!tables.write_back_early(io));
+        assert_eq!((tables.page_writes, tables.pages.dirty.len()), (64, 5), "another one goes out as one has arrived");
+    }
+}

@@ -144,6 +144,21 @@ fn writes_that_can_be_sent_again_are_sent_back_and_asked_for() {
     }
 }
 
+/// The first time may be before the sender has noted that it has to send the write again.
+#[test]
+fn what_is_sent_back_is_asked_for_twice_with_a_while_between() {
+    for mode in MODES {
+        let (mut m, written) = full(waiting(mode).with_facts(|facts| facts.retries_when_full = true));
+        let id = begin(&mut m, written);
+        assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
+        let asked = [1_900, 200, 1_700, 200, 30_000].map(|ms| {
+            m.pass_ms(ms);
+            m.retries
+        });
+        assert_eq!(asked, [0, 1, 1, 2, 2], "{mode:?}");
+    }
+}
+
 /// The engine asks for the write only after it was sent back: before that, the sender has nothing to send again.
 #[test]
 fn what_is_sent_back_late_is_asked_for_after_that() {

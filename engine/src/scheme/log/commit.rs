@@ -91,3 +91,42 @@ impl Commit {
         self.records.iter().map(bytes).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::entry::{FingerprintEntry, MapEntry, PBN_MAX};
+    use crate::format::geometry::LOGICAL_BLOCKS_MAX;
+    use crate::format::record::{EXTENT_PART_BLOCKS_MAX, OldRun};
+    use crate::format::unit::UnitWriter;
+    use crate::units::{Epoch, index};
+
+    /// The places of an epoch's units are reserved by this number, before any of them is composed.
+    #[test]
+    fn records_take_no_more_bytes_than_are_counted_for_them() {
+        // Numbers far from those before take the most bytes.
+        let (lbn, pbn, name) = (Lbn(LOGICAL_BLOCKS_MAX - 10_000), Pbn(PBN_MAX.get() - 10_000), FingerprintEntry::of(Fingerprint([9; 20])));
+        let olds = |runs: u64, blocks: u64| -> Vec<OldRun> {
+            let first = |i| Some(if i % 2 == 0 { pbn } else { Pbn(i) });
+            (0..runs).map(|i| OldRun { first: first(i), blocks }).collect()
+        };
+        let shorts = vec![u32::MAX; index(20 * EXTENT_PART_BLOCKS_MAX)];
+        for record in [
+            Record::New { lbn, pbn, old: Some(pbn), name },
+            Record::Link { lbn, to: MapEntry::Block { pbn, slot: 15 }, old: Some(pbn) },
+            Record::Link { lbn, to: MapEntry::Zero, old: Some(pbn) },
+            Record::Removed { pbn, blocks: 10_000 },
+            Record::Clear { lbn, to: MapEntry::Unmapped, olds: olds(1, 1) },
+            Record::Clear { lbn, to: MapEntry::Unmapped, olds: olds(300, 20) },
+            Record::Extent { lbn, pbn, olds: olds(20, EXTENT_PART_BLOCKS_MAX), shorts },
+        ] {
+            let mut writer = UnitWriter::new(Vec::new());
+            let room = writer.room_left();
+            assert_eq!(writer.push(record.clone()), None);
+            let epoch = Records::new(Epoch(1));
+            let commit = Commit { records: vec![record], ..Commit::new(BTreeSet::new(), &epoch, Content::none(), VecDeque::new()) };
+            let (taken, counted) = (room - writer.room_left(), commit.record_bytes(|_| false));
+            assert!(taken <= counted, "{taken} bytes, {counted} counted: {:?}", commit.records);
+        }
+    }
+}
