@@ -212,6 +212,20 @@ mod tests {
     }
 
     #[test]
+    fn fingerprinters_of_two_algorithms_agree_on_nothing() {
+        for (one, other) in [(Algorithm::Blake3, Algorithm::Sha256), (Algorithm::Sha1, Algorithm::Md5), (Algorithm::Md5, Algorithm::Blake3)]
+        {
+            assert!(!Fingerprinter::new(one, [1; 32]).agrees_with(&Fingerprinter::new(other, [1; 32])), "{one:?} and {other:?}");
+        }
+    }
+
+    #[test]
+    fn a_fingerprinter_is_described_without_its_key() {
+        let described = format!("{:?}", Fingerprinter::new(Algorithm::Sha256, [77; 32]));
+        assert_eq!(described, "Fingerprinter(sha256, key withheld)");
+    }
+
+    #[test]
     fn many_blocks_have_the_digests_of_each() {
         let blocks: Vec<[u8; BLOCK_SIZE]> = (0..45u8).map(|n| if n % 5 == 0 { [0; BLOCK_SIZE] } else { [n; BLOCK_SIZE] }).collect();
         for algorithm in Algorithm::ALL {

@@ -209,6 +209,46 @@ mod tests {
         assert!([numbers, padded, letters].iter().all(|block| !looks_random(block) && compress(block, 3981).is_some()));
     }
 
+    /// Returns a block whose values of a byte come this much more, and this much less, often than the average, in pairs.
+    fn uneven(excesses: &[usize]) -> [u8; BLOCK_SIZE] {
+        let average = 4;
+        let mut counts = [average; 256];
+        for (pair, excess) in counts.chunks_exact_mut(2).zip(excesses) {
+            (pair[0], pair[1]) = (average + excess, average - excess);
+        }
+        let bytes: Vec<u8> = (0..=u8::MAX).zip(counts).flat_map(|(byte, times)| vec![byte; times]).collect();
+        let mut block = [0; BLOCK_SIZE];
+        for (chunk, samples) in block.chunks_exact_mut(16).zip(bytes.chunks_exact(4)) {
+            [0, 5, 10, 15].into_iter().zip(samples).for_each(|(at, &sample)| chunk[at] = sample);
+        }
+        block
+    }
+
+    /// The sum of the squares is 5116 on average, and 280 more in one block of noise in a thousand.
+    #[test]
+    fn noise_is_no_more_uneven_than_one_block_in_a_thousand() {
+        // Each pair adds twice the square of its excess to 256 squares of 4.
+        let [most, more] = [2, 3].map(|ones| [vec![3; 72], vec![1; ones]].concat());
+        let sum = |excesses: &[usize]| 256 * 16 + excesses.iter().map(|excess| 2 * excess * excess).sum::<usize>();
+        assert_eq!((sum(&most), sum(&more)), (5116 + 280, 5116 + 282));
+        assert_eq!((looks_random(&uneven(&most)), looks_random(&uneven(&more))), (true, false));
+    }
+
+    /// Other writers may make frames that this one does not.
+    #[test]
+    fn a_frame_may_take_as_many_bytes_as_a_block_and_no_more() {
+        // A block of zstd that is kept as it is, and a last one that repeats a byte: three bytes each that give their kind and length.
+        let frame = |plain: usize| {
+            let head = |kind: usize, bytes: usize| (bytes << 3 | kind).to_le_bytes();
+            let (kept, repeated) = (head(0, plain), head(0b011, BLOCK_SIZE - plain));
+            [&kept[..3], &vec![7; plain], &repeated[..3], &[7]].concat()
+        };
+        for (plain, is_block) in [(16, true), (BLOCK_SIZE - 7, true), (BLOCK_SIZE - 6, false)] {
+            let data = frame(plain);
+            assert_eq!(comes_back(&[7; BLOCK_SIZE], &data), is_block, "{} bytes", data.len());
+        }
+    }
+
     #[test]
     fn these_bytes_are_a_block_for_ever() {
         for data in [&[0x03, 0x80, 0x00, 7][..], &[77, 0, 0, 16, 7, 7, 1, 0, 251, 247, 1, 22]] {

@@ -2,7 +2,7 @@
 
 use super::{Page, UUID, fresh};
 use onefold_engine::fingerprint::Fingerprint;
-use onefold_engine::format::unit::{at, at_slot, open, parse};
+use onefold_engine::format::unit::{at, at_slot, open, parse, slots};
 use onefold_engine::format::{
     Authenticator, COUNTER_MAX, FingerprintEntry, Key, Kind, MapEntry, OldRun, PBN_MAX, Places, RECORD_BYTES_MAX, Record, SLOTS_MAX,
     UNIT_ROOM_BYTES, Unit, UnitHeader, UnitKind, UnitWriter,
@@ -99,6 +99,17 @@ fn units_come_back() {
     assert_eq!(unit.authenticator, authenticator);
     let slots: Vec<_> = unit.slots.into_iter().map(|slot| (slot.fingerprint, &page[slot.at])).collect();
     assert_eq!(slots, [(Fingerprint::of_digest(&[0xff; 20]), &b"carried"[..]), (Fingerprint::of_digest(&[1; 20]), b"too")]);
+}
+
+#[test]
+fn the_slots_of_a_unit_are_found_up_to_the_most_that_it_may_have() {
+    for number in [0, 1, SLOTS_MAX] {
+        let mut writer = UnitWriter::new(places());
+        (0..number).for_each(|_| assert!(writer.push_slot(Fingerprint::of_digest(&[1; 20]), b"x").is_some()));
+        let (page, _) = sealed(writer, &header());
+        let found = slots(&page).expect("a unit");
+        assert_eq!((found.len(), found), (number, opened(&page).slots));
+    }
 }
 
 #[test]

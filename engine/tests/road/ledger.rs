@@ -39,6 +39,24 @@ fn a_superblock_is_written_after_some_units_for_its_ledger() {
     }
 }
 
+/// A crash forgets no more of what clients wrote than 64 MiB and an epoch.
+#[test]
+fn the_ledger_comes_with_a_superblock_after_64_mib() {
+    const UNITS: u64 = (64 << 20) / 4096;
+    for commit_mode in MODES {
+        let mut m = Machine::open(blank(32 << 20, None), Settings { commit_mode, ..Settings::default() });
+        m.read(0, 512);
+        m.written.clear();
+        let mut write = |units: u64| {
+            (0..units / 1024).for_each(|_| m.write(0, &vec![0; 4096 * 1024]));
+            (0..units % 1024).for_each(|_| m.write(0, &[0; 4096]));
+            m.flush();
+            m.written.get(&Class::Superblock).copied()
+        };
+        assert_eq!((write(UNITS - 1), write(1)), (None, Some(2)), "{commit_mode:?}: two copies");
+    }
+}
+
 /// In mode `log` removed links count until a later commit. Reports leave them out, whether their blocks have other links or not.
 #[test]
 fn what_is_gone_is_distinguished_from_what_still_counts() {
