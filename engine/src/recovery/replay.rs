@@ -270,3 +270,25 @@ fn takes_link_now(store: &mut Store, answers: &Answers) -> bool {
     let (page, _) = store.geometry.refs_of(pbn);
     store.tables.pages.get(page).is_some() && store.tables.refs_now(pbn) < store.space.link_limit(&store.tables)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::Journal;
+    use crate::buffer::BufferMut;
+
+    /// Whatever the engine waited for arrives while content is being written, and the replay is called again.
+    #[test]
+    fn content_that_is_being_replayed_is_not_written_twice() {
+        let mut store = crate::test_kit::store();
+        store.io.stage = Stage::Replaying;
+        let (mut scheme, mut answers, mut requests) = (Scheme::default(), Answers::new(Journal::new(false)), Requests::default());
+        let (lbn, content) = (Lbn(1), BufferMut::zeroed(1).freeze().slice(0, 1));
+        answers.journal.to_replay = [Promised::Zero { lbn }, Promised::Content { lbn, content }].into();
+        for _ in 0..2 {
+            Recovery::go_on_replaying(&mut store, &mut scheme, &mut answers, &mut requests);
+            let digests = store.io.out.iter().filter(|action| matches!(action, Action::Digest { .. })).count();
+            assert_eq!((digests, answers.journal.to_replay.len()), (1, 1));
+        }
+    }
+}

@@ -5,6 +5,7 @@ use crate::checked::findings;
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
 use onefold_engine::interface::{Class, Op};
+use onefold_engine::memory::Part;
 use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::index;
 use std::collections::BTreeMap;
@@ -149,6 +150,23 @@ fn what_packs_save_nothing_of_is_seldom_compressed_and_what_they_do_always() {
     m.flush();
     assert!(m.asked < 9, "{} of 100", m.asked);
     assert_eq!(m.read(4096 * 1900, 4096 * 200), [firm(19, 100), soft(100, 100)].concat());
+}
+
+/// Held content takes at most a quarter of the memory for requests, with room for what it compresses to. The other half of that is for a
+/// request of many blocks.
+#[test]
+fn writes_wait_for_the_codec_when_half_of_the_room_for_held_content_is_taken() {
+    let mut m = served(blank(64 << 20, None));
+    let half = m.accountant.limit(Part::Requests) / 4 / (2 * 4096) / 2;
+    m.codec_keeps = 10_000;
+    for lbn in 0..half {
+        let id = m.begin_write(4096 * lbn, &soft(lbn, 1));
+        assert!(m.is_answered(id), "{lbn} of {half}");
+    }
+    let id = m.begin_write(4096 * half, &soft(half, 1));
+    assert!(!m.is_answered(id));
+    m.finish(id);
+    assert_eq!(m.asked, half + 1);
 }
 
 /// The content of small epochs says nothing of packs, which only large ones have.

@@ -339,6 +339,8 @@ fn acknowledged_links_are_kept_where_the_counts_are_at_their_limit() {
         for lbn in 300..302 {
             assert!(next.read(4096 * lbn, 4096) == content, "limit {limit}: LBN {lbn} is lost by a kill");
         }
+        let read = next.engine.ledger().read[Class::Data as usize];
+        assert_eq!(read.units, read.commands, "limit {limit}: each reads one block");
         next.flush();
         next.close();
     }

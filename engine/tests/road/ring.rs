@@ -174,15 +174,17 @@ fn what_was_overwritten_while_it_was_held_back_is_counted_right() {
     assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
 }
 
-/// The next server may need a free block for each content in the journal. If just enough are left, content is written at once instead of
-/// held back, and the next write makes the epoch commit.
-#[test]
-fn each_content_in_the_journal_has_a_free_block() {
+fn free(m: &Machine) -> u64 {
+    m.engine.stats().free_blocks
+}
+
+/// An almost full volume, and the settings for the next server. The first LBNs have content that is held back, of seeds that are their
+/// numbers; one more is written, at once, so that just enough blocks are left free for the contents in the journal. Flushes do not end.
+fn with_a_free_block_for_each_content() -> (Machine, u64, Settings) {
     const FREE: u64 = 61;
-    let settings = || Settings { commit_period_ms: 3_600_000, ..settings(CommitMode::Log) };
-    let mut m = Machine::open(blank(16 << 20, None), settings());
+    let settings = Settings { commit_period_ms: 3_600_000, ..settings(CommitMode::Log) };
+    let mut m = Machine::open(blank(16 << 20, None), settings.clone());
     assert_eq!(m.read(0, 512).len(), 512);
-    let free = |m: &Machine| m.engine.stats().free_blocks;
     let mut filled = 0;
     while free(&m) > FREE {
         let blocks = (free(&m) - FREE).min(100);
@@ -198,9 +200,36 @@ fn each_content_in_the_journal_has_a_free_block() {
         written += 1;
     }
     assert_eq!((free(&m), contents(&m), data_written(&m)), (30, 30, filled + 1));
+    (m, written, settings)
+}
+
+/// Asserts that the server after this one, which is killed, has the content of the first LBNs.
+fn is_there_after_a_kill(m: &Machine, lbns: u64, settings: Settings) {
+    let mut next = m.next(m.medium.clone(), settings);
+    (0..lbns).for_each(|lbn| assert_eq!(next.read(4096 * lbn, 4096), soft(lbn, 1), "{lbn}"));
+    assert!(next.notices.iter().all(|notice| !matches!(notice, Notice::AcknowledgedLost { .. })), "{:?}", next.notices);
+}
+
+/// The next server may need a free block for each content in the journal. If just enough are left, content is written at once instead of
+/// held back, and the next write makes the epoch commit.
+#[test]
+fn each_content_in_the_journal_has_a_free_block() {
+    let (mut m, written, settings) = with_a_free_block_for_each_content();
     let id = m.begin_write(4096 * written, &soft(written, 1));
     assert!(m.is_answered(id) && m.flushed.len() == 1, "the commit gives blocks back: what rides needs none of its own");
-    let mut next = m.next(m.medium.clone(), settings());
-    (0..=written).for_each(|lbn| assert_eq!(next.read(4096 * lbn, 4096), soft(lbn, 1), "{lbn}"));
-    assert!(next.notices.iter().all(|notice| !matches!(notice, Notice::AcknowledgedLost { .. })), "{:?}", next.notices);
+    is_there_after_a_kill(&m, written + 1, settings);
+}
+
+/// A duplicate of content that is held back takes no block here. But the next server may need one for it, and none is left.
+#[test]
+fn a_duplicate_that_the_journal_may_not_promise_waits_for_the_commit() {
+    let (mut m, written, settings) = with_a_free_block_for_each_content();
+    let id = m.begin_write(4096 * written, &soft(0, 1));
+    m.pass_ms(100);
+    assert!(!m.is_answered(id) && m.flushed.len() == 1, "it waits, and the epoch commits");
+    is_there_after_a_kill(&m, written, settings);
+    m.keeps_flushes = false;
+    std::mem::take(&mut m.flushed).into_iter().for_each(|flushed| m.feed(flushed));
+    m.finish(id);
+    assert_eq!(m.read(4096 * written, 4096), soft(0, 1));
 }
