@@ -1,12 +1,13 @@
 //! The index: fingerprint → PBN, in memory, within its share of the budget.
 //!
 //! 1. The index is advice: the fingerprint table, or a pending block, confirms a match before anything is linked to it.
-//! 2. An entry has eight bytes: 27 bits of the fingerprint, a PBN of 36 bits, and whether the block is doubtful. Buckets have eight entries.
-//!    Two different contents agree in bucket and tag by chance once in about 2^27 look-ups, which costs one needless look into the table.
-//! 3. Each bucket evicts its least recently used entry.
-//! 4. Where a bucket has evicted an entry, or had no room for one, content that it does not have may be stored all the same: a bit for each
-//!    bucket says so. An index with room for twice the blocks loses entries of one bucket in fifty. Writes of such content enter the skipped buffer (`skipped.rs`). Their blocks are doubtful until the work out of line has looked for another one:
-//!    whatever is linked to them meanwhile has to be mapped to that one, too.
+//! 2. An entry has eight bytes: 27 bits of the fingerprint, a PBN of 36 bits, and whether the block is doubtful. Two different contents
+//!    agree in bucket and tag by chance once in about 2^27 look-ups, which costs one needless look into the table.
+//! 3. A bucket has eight entries, and evicts the least recently used one.
+//! 4. Where a bucket has evicted an entry, or had no room for one, content that it does not have may be stored all the same. A bit for each
+//!    bucket records that: an index with room for twice the blocks loses entries of one bucket in fifty. Writes of such content enter the
+//!    skipped buffer (`skipped.rs`). Their blocks are doubtful until the work out of line has looked for another one: whatever is linked to
+//!    them meanwhile has to be mapped to that one, too.
 
 mod ranges;
 mod skipped;
@@ -120,8 +121,8 @@ impl Index {
         (self.first + self.bucket_of(fp) * WAYS, tag)
     }
 
-    /// The number of a fingerprint's bucket. The head's high part selects it (by multiply and shift, for any number of buckets), and its low
-    /// bits are the tag.
+    /// The number of a fingerprint's bucket. The head's high part selects it (by multiply and shift, for any number of buckets), and its
+    /// low bits are the tag.
     fn bucket_of(&self, fp: &Fingerprint) -> usize {
         index(((fp.head() >> 28) * self.buckets) >> 36)
     }
