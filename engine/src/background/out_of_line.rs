@@ -103,7 +103,11 @@ impl OutOfLine {
 
     /// Whether it has nothing to do now, or waits for a page.
     pub fn rests(&self, store: &Store) -> bool {
-        self.waits || self.is_paused || !store.settings.finds_out_of_line() || store.io.read_only || !self.is_due(store)
+        self.waits || !self.may_work(store) || !self.is_due(store)
+    }
+
+    fn may_work(&self, store: &Store) -> bool {
+        !self.is_paused && store.settings.finds_out_of_line() && !store.is_read_only()
     }
 
     fn is_due(&self, store: &Store) -> bool {
@@ -119,7 +123,7 @@ impl OutOfLine {
 
     /// The time at which it goes on, if only time makes it wait.
     pub fn next_at(&self, store: &Store) -> Option<Time> {
-        if self.waits || self.is_paused || !store.settings.finds_out_of_line() {
+        if self.waits || !self.may_work(store) {
             return None;
         }
         if self.is_due(store) { self.pause } else { self.begins_at(store) }

@@ -14,7 +14,7 @@ fn settings(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, ..Settings::default() }
 }
 
-fn changed(medium: &mut [u8], change: impl Fn(&mut Superblock)) {
+pub fn changed(medium: &mut [u8], change: impl Fn(&mut Superblock)) {
     let places = onefold_engine::format::copies(Bytes(medium.len() as u64));
     for copy in 0..4 {
         let page: &mut [u8; BLOCK_SIZE] = (&mut medium[index(places[copy].0)..][..BLOCK_SIZE]).try_into().expect("a page");

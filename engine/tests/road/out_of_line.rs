@@ -1,13 +1,14 @@
 //! Work out of line: duplicates that a small index did not find are found later, and nothing that clients wrote is lost by it.
 
 use crate::checked::findings;
+use crate::counters::changed;
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
-use onefold_engine::format::CommitMode;
+use onefold_engine::format::{COUNTER_STOP, CommitMode};
 use onefold_engine::interface::{Class, Deduplicate, Event, Op};
 use onefold_engine::settings::Settings;
 use onefold_engine::stats::OutOfLineCounts;
-use onefold_engine::units::{Lbn, index};
+use onefold_engine::units::{Epoch, Lbn, index};
 
 const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 /// The blocks of each copy, and where the second one begins.
@@ -155,9 +156,9 @@ fn a_later_write_is_never_undone() {
     }
 }
 
-/// The sweep waits for a page, and clients write meanwhile.
+/// The work waits for a page of the map, and clients write meanwhile.
 #[test]
-fn a_write_during_the_sweep_is_never_undone() {
+fn a_write_while_a_page_is_awaited_is_never_undone() {
     for mode in MODES {
         let m = two_copies(on_demand(mode));
         let mut m = Machine::open(m.close(), on_demand(mode).with_knobs(|knobs| knobs.rebuild_reads_per_second = 0));
@@ -165,6 +166,7 @@ fn a_write_during_the_sweep_is_never_undone() {
         m.keeps_reads_of = Some(Class::Map);
         m.feed(Event::Deduplicate(Deduplicate::Range { first: Lbn(COPY), end: Lbn(COPY + BLOCKS) }));
         m.pass_ms(1000);
+        assert!(!m.kept_reads.is_empty(), "{mode:?}: it waits");
         (0..BLOCKS).step_by(3).for_each(|n| {
             m.begin_write(4096 * (COPY + n), &pattern(5_000 + n, 4096));
         });
@@ -318,5 +320,19 @@ fn links_to_a_block_that_was_not_compared_yet_go_along() {
         m.flush();
         let stats = m.engine.stats();
         assert_eq!((stats.shared_blocks, stats.unique_blocks), (1, BLOCKS - 1), "{mode:?}");
+    }
+}
+
+/// A counter has come to its end, and no epoch may be filled any more.
+#[test]
+fn a_volume_that_takes_no_writes_is_left_alone() {
+    for mode in MODES {
+        let mut medium = two_copies(on_demand(mode)).close();
+        changed(&mut medium, |superblock| superblock.last_epoch = Epoch(COUNTER_STOP));
+        let mut m = Machine::open(medium.clone(), on_demand(mode));
+        m.pass_ms(SOON_MS);
+        ask(&mut m, 0, u64::MAX);
+        assert_eq!((counts(&m).linked, counts(&m).looked_up), (0, 0), "{mode:?}");
+        assert!(m.close() == medium, "{mode:?}: nothing was written");
     }
 }
