@@ -338,3 +338,30 @@ fn a_volume_that_takes_no_writes_any_more_is_left_alone() {
         assert!((0..BLOCKS).all(|n| reads(&mut m, n, n) && reads(&mut m, COPY + n, n)), "{mode:?}");
     }
 }
+
+/// A thin volume is full, and its duplicates make room.
+#[test]
+fn a_full_volume_has_room_again_once_duplicates_are_found() {
+    for mode in MODES {
+        let mut m = Machine::open(blank(16 << 20, Some(40_000)), on_demand(mode));
+        m.feed(Event::Tick);
+        let mut written = 0;
+        while matches!(m.request_write(4096 * written, &pattern(written % 1000, 4096)), Reply::Done) {
+            written += 1;
+            if written % 100 == 0 {
+                m.flush();
+            }
+        }
+        m.flush();
+        assert!(written > 3000, "{mode:?}: {written}");
+        ask(&mut m, 0, written);
+        m.flush();
+        assert!(counts(&m).linked > 1000, "{mode:?}: {:?}", counts(&m));
+        (0..1000).for_each(|n| write_content(&mut m, 20_000 + n, 20_000 + n));
+        m.flush();
+        assert!((0..written).all(|n| reads(&mut m, n, n % 1000)), "{mode:?}");
+        assert!((0..1000).all(|n| reads(&mut m, 20_000 + n, 20_000 + n)), "{mode:?}");
+        let medium = m.close();
+        assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
+    }
+}
