@@ -303,7 +303,7 @@ impl OutOfLine {
                     *candidate = layout.without_lbn(*candidate);
                 }
                 Remapped::Stands(fp) => {
-                    store.index.is_certain(&fp, pbn);
+                    store.index.end_doubt(&fp, pbn);
                     *candidate = layout.without_lbn(*candidate);
                 }
                 Remapped::Changed => *candidate = layout.without_lbn(*candidate),

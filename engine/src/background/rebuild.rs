@@ -158,7 +158,7 @@ impl IndexRebuild {
             return;
         }
         self.finished = true;
-        if store.index.is_rebuilt(self.done >= self.pages && !self.left_some_out) {
+        if store.index.rebuild_ended(self.done >= self.pages && !self.left_some_out) {
             store.skipped.clear();
         }
         let Self { entries, named, unnamed, .. } = *self;

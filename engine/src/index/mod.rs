@@ -108,7 +108,7 @@ impl Index {
 
     /// Notes that a rebuild has seen all fingerprints, or only some of them. Whether nothing that was written meanwhile can have been
     /// stored before.
-    pub fn is_rebuilt(&mut self, saw_all: bool) -> bool {
+    pub fn rebuild_ended(&mut self, saw_all: bool) -> bool {
         self.is_rebuilt = true;
         self.lacks_some |= !saw_all;
         !self.lacks_some && self.lossy == 0 && !self.met_another
@@ -180,7 +180,7 @@ impl Index {
     }
 
     /// Ends the doubt about a block: no block before it has its content.
-    pub fn is_certain(&mut self, fp: &Fingerprint, pbn: Pbn) {
+    pub fn end_doubt(&mut self, fp: &Fingerprint, pbn: Pbn) {
         let (bucket, tag) = self.bucket(fp);
         bucket.iter_mut().filter(|e| **e == tag | DOUBTFUL | (pbn.0 + 1)).for_each(|e| *e &= !DOUBTFUL);
     }
@@ -266,14 +266,14 @@ mod tests {
     fn only_buckets_that_have_lost_an_entry_leave_what_they_lack_open() {
         let mut index = Index::new(1 << 20, 10_000);
         assert!(!index.is_whole_for(&fp(0)), "nobody has filled it yet");
-        assert!(index.is_rebuilt(true));
+        assert!(index.rebuild_ended(true));
         (0..10_000).for_each(|n| index.insert(&fp(n), Pbn(n)));
         let open = (10_000..20_000).filter(|&n| !index.is_whole_for(&fp(n))).count();
         assert!((20..800).contains(&open), "{open} of 10,000");
         (0..10_000).for_each(|n| assert!(index.get(&fp(n)).is_some() || !index.is_whole_for(&fp(n)), "{n} was evicted"));
-        assert!(!index.is_rebuilt(true), "what was written meanwhile may have been stored before");
+        assert!(!index.rebuild_ended(true), "what was written meanwhile may have been stored before");
         let mut index = Index::new(1 << 20, 10_000);
-        assert!(!index.is_rebuilt(false) && !index.is_whole_for(&fp(0)), "not all was seen");
+        assert!(!index.rebuild_ended(false) && !index.is_whole_for(&fp(0)), "not all was seen");
     }
 
     #[test]
@@ -284,9 +284,9 @@ mod tests {
         index.doubt(&fp(1));
         assert!(index.is_doubtful(&fp(1)) && !index.is_doubtful(&fp(2)));
         assert_eq!(index.get(&fp(1)), Some(Pbn(5)), "it is found all the same");
-        index.is_certain(&fp(1), Pbn(6));
+        index.end_doubt(&fp(1), Pbn(6));
         assert!(index.is_doubtful(&fp(1)), "that is another block");
-        index.is_certain(&fp(1), Pbn(5));
+        index.end_doubt(&fp(1), Pbn(5));
         assert!(!index.is_doubtful(&fp(1)));
         index.doubt(&fp(1));
         index.insert(&fp(1), Pbn(3));
