@@ -96,3 +96,39 @@ fn what_cannot_be_deduplicated_is_refused() {
     assert!(home.says(0, &["dedup", IMAGE]).contains("off"), "it shows that all the same");
     home.says(0, &["detach", IMAGE]);
 }
+
+/// The server of such a volume writes the guard block, too, and passes orders on.
+#[test]
+fn a_guarded_volume_takes_orders() {
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "32M", "--guard"]);
+    home.attach(IMAGE, &[]);
+    assert_eq!(home.json(&["dedup", IMAGE, "--pause"])["is_paused"].as_bool(), Some(true));
+    home.says(0, &["detach", IMAGE]);
+}
+
+#[test]
+fn the_index_gets_other_memory_while_it_serves() {
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "64M"]);
+    let socket = home.attach(IMAGE, &["--index-memory", "512"]);
+    let capacity = || home.json(&["stats", IMAGE])["dedup"]["index_capacity"].as_u64().unwrap();
+    assert_eq!(capacity(), 64);
+    let mut client = Client::ready_for(&socket, true, "");
+    let bytes = content(0);
+    client.write(0, 0, &bytes).unwrap();
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    home.says(0, &["dedup", IMAGE, "--index-memory", "64K"]);
+    assert!((8000..=8192).contains(&capacity()), "{}", capacity());
+    while home.json(&["stats", IMAGE])["dedup"]["index_entries"].as_u64().unwrap() < 256 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    client.write(0, 8 << 20, &bytes).unwrap();
+    assert_eq!(home.json(&["stats", IMAGE])["dedup"]["duplicates"].as_u64(), Some(256));
+    drop(client);
+    for (typed, says) in [("511", "at least 512 B"), ("much", "is no size"), ("", "is no size")] {
+        home.complaint(2, &["dedup", IMAGE, "--index-memory", typed], says);
+    }
+    home.says(0, &["detach", IMAGE]);
+    home.complaint(2, &["attach", IMAGE, "--index-memory", "1"], "at least 512 B");
+}

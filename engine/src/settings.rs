@@ -93,6 +93,8 @@ pub struct Knobs {
     pub skipped_bytes_max: u64,
     /// Pages that the work out of line reads in a second. 0 turns it off.
     pub out_of_line_reads_per_second: u64,
+    /// The longest time for which the superblock may lack a region of what the skipped buffer holds.
+    pub skipped_save_ms: u64,
     /// The work out of line begins when seven eighths of the skipped buffer are used, or this long after its first entry.
     pub out_of_line_delay_ms: u64,
     /// If the log tail has more units, the log is compacted, except for the newest units.
@@ -105,6 +107,10 @@ pub struct Knobs {
     /// of that ledger at the most.
     pub ledger_units_max: u64,
 }
+
+/// The bytes of an entry of the index, and of the smallest index.
+pub const INDEX_ENTRY_BYTES: u64 = size_of::<u64>() as u64;
+pub const INDEX_BYTES_MIN: u64 = 64 * INDEX_ENTRY_BYTES;
 
 impl Settings {
     /// Whether there is work out of line. A duplicate that has to be compared byte by byte is only found when it is written.
@@ -174,6 +180,7 @@ impl Default for Knobs {
             rebuild_reads_per_second: 1024,
             index_entries_max: u64::MAX,
             skipped_bytes_max: u64::MAX,
+            skipped_save_ms: 60_000,
             out_of_line_reads_per_second: 1024,
             out_of_line_delay_ms: 30_000,
             compact_beyond: 2048,

@@ -161,6 +161,7 @@ impl Options {
         knobs.skipped_bytes_max = [256, u64::MAX][aside.usize(0..2)];
         knobs.out_of_line_reads_per_second = [0, 1000, 100_000][aside.usize(0..3)];
         knobs.out_of_line_delay_ms = [0, 20, 30_000][aside.usize(0..3)];
+        knobs.skipped_save_ms = [0, 50, 60_000][aside.usize(0..3)];
         Self {
             shape,
             settings,

@@ -71,7 +71,8 @@ pub(crate) fn odds(traffic: &Traffic, mode: CommitMode, depth: usize) -> u32 {
         Step::Refs | Step::Flush1 | Step::NonCritical if mode == CommitMode::Log => 1000,
         Step::Reclaim => 420,
         _ if mode == CommitMode::Log && traffic.beside() == Some(Step::Reclaim) => 60,
-        Step::Recount | Step::Content | Step::Flush1 | Step::Flush2 => 40,
+        Step::Recount => 70,
+        Step::Content | Step::Flush1 | Step::Flush2 => 40,
         Step::NonCritical | Step::Idle => 60,
         _ => 0,
     };
@@ -79,5 +80,5 @@ pub(crate) fn odds(traffic: &Traffic, mode: CommitMode, depth: usize) -> u32 {
     step + situation(Situation::NoSpace, if depth == 0 { 1200 } else { 3600 })
         + situation(Situation::DeviceDiscard, 60)
         + situation(Situation::Reuse, 20)
-        + situation(Situation::OutOfLine, 200)
+        + situation(Situation::OutOfLine, 300)
 }

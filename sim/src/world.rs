@@ -417,7 +417,7 @@ impl World {
         }
         if self.setting.options.orders > 0 && self.rng.u8(..) < self.setting.options.orders {
             let order = self.client.order_out_of_line(&mut self.rng);
-            self.feed(Event::Deduplicate(order))?;
+            self.feed(order)?;
         }
         self.now = Time(self.now.get() + self.rng.u64(1_000..100_000));
         if let Some(wake) = self.wake {

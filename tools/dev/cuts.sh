@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Cut the power under the built binary, again and again, and verify over NBD what was flushed.
 #
-# usage: ./dev cuts [--rounds N] [--seed N] [--seconds S] [--commit-mode MODE] [--dir DIRECTORY]
+# usage: ./dev cuts [--rounds N] [--seed N] [--seconds S] [--commit-mode MODE] [--out-of-line] [--dir DIRECTORY]
 #
 #   --rounds N    the number of rounds (default 500)
 #   --seed N      the seed of the loads and the power cuts (default 1)
 #   --seconds S   the longest load of a round (default 0.6)
 #   --commit-mode MODE  ordered, log, or any: each attach draws one (default)
+#   --out-of-line an index that finds few duplicates, and `dedup --all` under way when the disaster comes
 #
 # The backing file lies on cutfs (app/examples/cutfs.rs), which keeps unflushed sectors apart and drops a seeded subset of them. Each round
 # has a verified load, a power cut or a kill (sometimes again during recovery), `check --data`, a restart, and a read of every block. In

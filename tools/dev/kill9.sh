@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Kill the server with -9 under ext4 and fio, again and again, and verify what was synced.
 #
-# usage: ./dev kill9 [--rounds N] [--seed N] [--seconds S] [--commit-mode MODE] [--dir DIRECTORY]
+# usage: ./dev kill9 [--rounds N] [--seed N] [--seconds S] [--commit-mode MODE] [--out-of-line] [--dir DIRECTORY]
 #
 #   --rounds N    the number of rounds (default 100)
 #   --seed N      the seed of the loads (default 1)
 #   --seconds S   the longest load before a kill (default 3)
 #   --commit-mode MODE  ordered, log, or any: each attach draws one (default)
+#   --out-of-line an index that finds few duplicates, and `dedup --all` under way when the kill comes
 #
 # A volume is attached on FUSE and a loop device, its store on cutfs (app/examples/cutfs.rs), with ext4 on it; fio runs with fsyncs beside a
 # writer that reports what it has synced. In turn, the server is killed, and its replacement must continue without an error; supervisor and

@@ -30,6 +30,8 @@ class Cuts:
         self.server = None
         self.oracle = None
         self.counts = {"cuts": 0, "failing stores": 0, "requests": 0, "garbage": 0, "recounts": 0, "in recovery": 0}
+        if options.out_of_line:
+            self.counts["linked out of line"] = 0
 
     def fresh_volume(self, seed):
         """Makes a new forgetful disk with a new volume on it."""
@@ -77,7 +79,13 @@ class Cuts:
             options += ["--commit-period", self.random.choice(("20", "100"))]
         if self.random.random() < 0.3:
             options += ["--anticipation", "0"]
+        if self.options.out_of_line:
+            options += ["--index-memory", "512"]
         return options
+
+    def find_out_of_line(self):
+        """Has all blocks looked at while the load goes on; nobody waits for the end."""
+        onefold.run("dedup", self.disk.path, "--all", "--no-wait")
 
     def disaster(self):
         """Ends server and disk in one of the ways that occur in practice; a part of what was not flushed is lost."""
@@ -118,6 +126,10 @@ class Cuts:
         self.server = onefold.NbdServer(self.disk.path, self.socket, self.log, *options).ready()
         load = Load(self.server.uri, self.oracle, self.options.seed * 1_000_003 + number, strong="strong" in options)
         load.run(self.random.uniform(0.05, self.options.seconds))
+        if self.options.out_of_line:
+            self.find_out_of_line()
+            load.run(self.random.uniform(0.05, self.options.seconds))
+            self.counts["linked out of line"] += onefold.report("stats", self.disk.path)["out_of_line"]["linked"]
         if load.ended:
             raise Violation(f"before any power cut or kill: {load.ended}")
         store_fails = number % 3 == 0
@@ -198,6 +210,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.6)
     parser.add_argument("--tell", type=int, default=25)
     parser.add_argument("--commit-mode", choices=onefold.MODES, default="any")
+    parser.add_argument("--out-of-line", action="store_true")
     parser.add_argument("--dir", default=None)
     parser.add_argument("--cutfs", required=True)
     cuts = Cuts(parser.parse_args())

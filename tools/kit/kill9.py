@@ -63,6 +63,8 @@ class Kills:
         self.workers = []
         self.counts = {"kills": 0, "servers replaced": 0, "failing stores": 0, "losses reported": 0, "files verified": 0}
         self.counts |= {"garbage": 0, "recounts": 0}
+        if options.out_of_line:
+            self.counts["linked out of line"] = 0
 
     def command(self, *words, allowed=(0,)):
         done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=300, check=False)
@@ -83,7 +85,18 @@ class Kills:
             words += ["--compress", self.random.choice(("all", "all", "carriers", "off"))]
         if self.random.random() < 0.2:
             words += ["--persistence", "strong"]
+        if self.options.out_of_line:
+            words += ["--index-memory", self.random.choice(("512", "16K"))]
         return words
+
+    def find_out_of_line(self):
+        """Has all blocks looked at, while the load goes on; nobody waits for the end."""
+        onefold.run("dedup", self.volume, "--all", "--no-wait")
+        time.sleep(self.random.uniform(0, 1))
+
+    def linked(self):
+        """The number of blocks that this server has found duplicate out of line."""
+        return onefold.report("stats", self.volume)["out_of_line"]["linked"]
 
     def begin(self):
         onefold.run("create", self.volume, "--force")
@@ -239,6 +252,9 @@ class Kills:
     def round(self, number):
         self.load(number)
         time.sleep(self.random.uniform(0.5, self.options.seconds))
+        if self.options.out_of_line:
+            self.find_out_of_line()
+            self.counts["linked out of line"] += self.linked()
         how = ("the store's failure", "a kill of the server", "a kill of both")[number % 3]
         if number % 3 == 1:
             self.kill_server(number)
@@ -302,6 +318,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--tell", type=int, default=5)
     parser.add_argument("--commit-mode", choices=onefold.MODES, default="any")
+    parser.add_argument("--out-of-line", action="store_true")
     parser.add_argument("--dir", default=None)
     parser.add_argument("--cutfs", required=True)
     kills = Kills(parser.parse_args())

@@ -253,7 +253,7 @@ fn change_unit(medium: &mut dyn Medium, superblock: &Superblock, draw: &mut dyn 
             format!("{} {value:#x}", field.name)
         }
     };
-    let _ = superblock.authenticator().sign(pbn, &mut page);
+    superblock.authenticator().sign(pbn, &mut page);
     medium.write(superblock.geometry.block_at(pbn).get(), &page);
     format!("unit at {pbn}: {what}")
 }

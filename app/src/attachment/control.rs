@@ -34,6 +34,10 @@ pub enum ServerRequest {
     EndWaiting,
     /// An order for the work out of line.
     Deduplicate(OrderOutOfLine),
+    /// Give the index this much memory, within its share.
+    IndexMemory {
+        bytes: u64,
+    },
     /// Commit, mark the volume clean, and end. The server answers when it begins to.
     Detach,
     /// Record the requests of clients until the one who asked ends it, or goes away. The first answer comes when recording has begun.

@@ -5,7 +5,7 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::runtime::messages::Message;
 use onefold_engine::format::{CommitMode, DELAY_MS_MAX, StartSettings};
-use onefold_engine::settings::{Compression, Persistence, Settings};
+use onefold_engine::settings::{Compression, INDEX_BYTES_MIN, INDEX_ENTRY_BYTES, Persistence, Settings};
 use onefold_trace::model::Model;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,11 @@ pub struct Options {
     /// Memory for everything: index, caches, records and requests.
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub memory: Size,
+    /// Memory for the index of fingerprints, of 8 bytes each: at most its share of --memory, which it has by default. Duplicates that it
+    /// does not find are found later, in the background.
+    #[arg(long, value_name = "SIZE", value_parser = parse_index_memory)]
+    #[serde(default)]
+    pub index_memory: Option<Size>,
     /// The method of reading and writing the backing store.
     #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
     pub io: Method,
@@ -122,6 +127,15 @@ fn parse_delay() -> impl clap::builder::TypedValueParser<Value = u64> {
     clap::value_parser!(u64).range(..=DELAY_MS_MAX)
 }
 
+/// Parses the memory of the index.
+///
+/// # Errors
+/// When it is no size, or too small for an index.
+pub fn parse_index_memory(typed: &str) -> Result<Size, String> {
+    let size: Size = typed.parse()?;
+    if size.0 < INDEX_BYTES_MIN { Err(format!("an index needs at least {}", Size(INDEX_BYTES_MIN))) } else { Ok(size) }
+}
+
 fn parse_model(typed: &str) -> Result<String, String> {
     Model::named(typed).map(|model| model.name.to_owned())
 }
@@ -200,6 +214,7 @@ impl Options {
             full_wait_ms: self.when_full.wait_ms,
             ..base
         }
+        .with_knobs(|knobs| knobs.index_entries_max = self.index_memory.map_or(u64::MAX, |size| size.0 / INDEX_ENTRY_BYTES))
     }
 }
 

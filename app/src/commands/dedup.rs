@@ -3,8 +3,10 @@
 use crate::attachment::control::{self, OrderOutOfLine, ServerRequest};
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::{Found, find};
+use crate::attachment::plan::parse_index_memory;
 use crate::attachment::record::{Places, Record};
 use crate::exit::{Exit, Failed, Outcome};
+use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, complain};
 use crate::runtime::condition::Counts;
@@ -39,6 +41,9 @@ pub struct Arguments {
     /// Go on.
     #[arg(long)]
     resume: bool,
+    /// Give the index this much memory from now on, within its share of --memory.
+    #[arg(long, value_name = "SIZE", value_parser = parse_index_memory)]
+    index_memory: Option<Size>,
     /// Do not wait for the end.
     #[arg(long)]
     no_wait: bool,
@@ -108,6 +113,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     let volume = counts(&record)?;
     let order = order(arguments, &volume)?;
+    if let Some(Size(bytes)) = arguments.index_memory {
+        control::ask(&control_of(&record)?, &ServerRequest::IndexMemory { bytes })?;
+    }
     if let Some(order) = order {
         if !volume.out_of_line.is_on {
             let message = format!("{} has no work out of line", record.path.display());

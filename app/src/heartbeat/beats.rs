@@ -69,8 +69,8 @@ impl Served for Guarded {
         self.volume.clone()
     }
 
-    fn end_waiting(&self) {
-        self.volume.end_waiting();
+    fn order(&self, order: Event) {
+        self.volume.order(order);
     }
 
     /// The beats go on until the volume has closed; only then others may have it.

@@ -25,7 +25,7 @@ mod volume_tests;
 
 use crate::target::SharedTarget;
 use condition::{Condition, Counts};
-use onefold_engine::interface::Deduplicate;
+use onefold_engine::interface::Event;
 use recording::tap::Tap;
 use std::sync::Arc;
 
@@ -34,12 +34,9 @@ pub trait Served: Send + Sync {
     /// Returns the front-ends' view of it.
     fn target(self: Arc<Self>) -> SharedTarget;
 
-    /// Notes that it is about to be detached: writes that wait for room in a full volume fail at once from here on, since the end waits for
-    /// them.
-    fn end_waiting(&self) {}
-
-    /// Gives an order to the work out of line; nothing happens where there is no deduplication.
-    fn deduplicate(&self, _order: Deduplicate) {}
+    /// Passes an order to the engine: to end all waiting for room, to work out of line, or to change the memory of the index. Nothing
+    /// happens where there is no engine.
+    fn order(&self, order: Event);
 
     /// Makes everything durable and ends all threads. The front-ends have stopped before.
     fn close(&self) -> Closing;

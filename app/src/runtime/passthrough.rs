@@ -15,7 +15,7 @@ use crate::device::{Command, Completed, Completions, Device, Work};
 use crate::memory::pool::Pool;
 use crate::target::{Incoming, SharedTarget, Target, TargetInfo, together};
 use onefold_engine::buffer::{Buffer, BufferMut, Home};
-use onefold_engine::interface::{Failure, Op, Reply, Segment};
+use onefold_engine::interface::{Event, Failure, Op, Reply, Segment};
 use onefold_engine::memory::Part;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, SECTOR_BYTES, count, index};
 use slab::Slab;
@@ -108,6 +108,8 @@ impl Served for Passthrough {
     fn target(self: Arc<Self>) -> SharedTarget {
         self
     }
+
+    fn order(&self, _order: Event) {}
 
     fn close(&self) -> Closing {
         self.pool.close();

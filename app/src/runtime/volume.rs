@@ -30,7 +30,7 @@ use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Home};
 use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::format::{CommitMode, Superblock};
-use onefold_engine::interface::{Action, Deduplicate, Event, Failure, IoFailure, IoId, Op, Payload, Request, RequestId};
+use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Request, RequestId};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
@@ -345,12 +345,8 @@ impl Served for Volume {
         self
     }
 
-    fn end_waiting(&self) {
-        self.feed(&mut vec![Event::EndWaiting], Vec::new());
-    }
-
-    fn deduplicate(&self, order: Deduplicate) {
-        self.feed(&mut vec![Event::Deduplicate(order)], Vec::new());
+    fn order(&self, order: Event) {
+        self.feed(&mut vec![order], Vec::new());
     }
 
     fn close(&self) -> Closing {

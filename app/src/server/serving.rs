@@ -30,6 +30,7 @@ use onefold_engine::format::{Chosen, Superblock};
 use onefold_engine::interface::Event;
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
+use onefold_engine::units::Bytes;
 use onefold_trace::model::Model;
 use serde_json::Value;
 use std::io;
@@ -208,11 +209,15 @@ fn respond(served: &dyn Served, desk: &Recordings, stop: &Sender<()>, ask: Serve
         ServerRequest::Status => json(serde_json::to_value(served.condition())),
         ServerRequest::Stats => json(serde_json::to_value(served.counts())),
         ServerRequest::EndWaiting => {
-            served.end_waiting();
+            served.order(Event::EndWaiting);
+            Ok(Value::Null)
+        }
+        ServerRequest::IndexMemory { bytes } => {
+            served.order(Event::IndexMemory(Bytes(bytes)));
             Ok(Value::Null)
         }
         ServerRequest::Deduplicate(order) => {
-            served.deduplicate(order.into());
+            served.order(Event::Deduplicate(order.into()));
             Ok(Value::Null)
         }
         // The receiver is gone only when the end has begun already.

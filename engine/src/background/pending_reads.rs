@@ -22,6 +22,11 @@ impl PendingReads {
         (self.carriers, self.unnamed) = (carriers, unnamed);
     }
 
+    /// The reads that are under way, and no others.
+    pub fn of_those_under_way(&self) -> Self {
+        Self { reading: self.reading, ..Self::default() }
+    }
+
     fn is_empty(&self) -> bool {
         self.carriers.is_empty() && self.unnamed.is_empty()
     }

@@ -73,6 +73,15 @@ impl IndexRebuild {
         PageId { region: Region::Fingerprints, index: number }
     }
 
+    /// Begins again with an empty index. Reads that are under way end before it reads on.
+    pub fn start_over(&mut self, store: &mut Store) {
+        let Self { newest, pages, waits, goes_again, .. } = *self;
+        let pending_reads = self.pending_reads.of_those_under_way();
+        *self = Self { waits, goes_again, pending_reads, ..Self::from_granule(newest, pages) };
+        store.space.carriers.begin_again();
+        store.io.schedule.more_background = true;
+    }
+
     /// Begins a second pass after a recount: it has shown which blocks have links, so those without a fingerprint can get it.
     pub fn go_again(&mut self, store: &mut Store) {
         self.goes_again = true;
@@ -160,6 +169,7 @@ impl IndexRebuild {
         self.finished = true;
         if store.index.rebuild_ended(self.done >= self.pages && !self.left_some_out) {
             store.skipped.clear();
+            store.uncompared.forget_skipped();
         }
         let Self { entries, named, unnamed, .. } = *self;
         let unnamed = unnamed.saturating_sub(named);

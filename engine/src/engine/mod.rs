@@ -47,13 +47,15 @@ impl Engine {
         let from = if superblock.keeps_counts() { superblock.recount_position } else { Pbn(0) };
         let recount = Recount::new(superblock.garbage_possible || !superblock.keeps_counts(), from);
         let rebuild = IndexRebuild::new(superblock.allocation_cursor, superblock.geometry.pages_of_blocks(Region::Fingerprints));
+        let journal = Journal::new(settings.facts.journal_lost);
+        let store = Store::new(superblock, settings, home, accountant, now);
         Self {
-            answers: Answers::new(Journal::new(settings.facts.journal_lost)),
-            store: Store::new(superblock, settings, home, accountant, now),
+            answers: Answers::new(journal),
             requests: Requests::default(),
             scheme: Scheme::default(),
             recovery: Recovery::default(),
-            background: Background { rebuild, recount, out_of_line: OutOfLine::default() },
+            background: Background { rebuild, recount, out_of_line: OutOfLine::new(&store) },
+            store,
             close_asked: false,
         }
     }
@@ -93,6 +95,10 @@ impl Engine {
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::GuardFailed => self.fail("a read or write of the guard block"),
             Event::Deduplicate(order) => self.background.out_of_line.order(store, order),
+            Event::IndexMemory(bytes) => {
+                store.resize_index(bytes.0);
+                self.background.rebuild.start_over(store);
+            }
             Event::EndWaiting => store.space.end_waiting(),
             Event::Close => {
                 self.close_asked = true;

@@ -114,7 +114,7 @@ pub enum Kind {
     Fingerprint,
     /// The checksum of content that is not for dedup; or the short name of content whose fingerprint a crash kept from its page.
     Checksum,
-    /// The first 158 bits of the authenticator of a carrier or pack.
+    /// The beginning of the authenticator of a carrier or pack, and tags of its slots.
     Carrier,
 }
 

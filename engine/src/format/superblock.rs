@@ -23,5 +23,5 @@ pub use fields::{
     COMPATIBLE_INDEX, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_SLOTS, LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class,
     at_extent, at_range,
 };
-pub use parts::{ClassTotals, Features, Lifetime, ProtectedRange};
+pub use parts::{ClassTotals, Features, Lifetime, ProtectedRange, Uncompared};
 pub use settings::{CommitMode, Persistence, StartSettings};

@@ -7,6 +7,7 @@
 //! 4. Room for a record does not depend on the header, so a unit can be filled before its sequence is known.
 
 pub mod authenticator;
+mod carrier_entry;
 mod fields;
 mod writer;
 
@@ -20,6 +21,7 @@ use authenticator::Authenticator;
 use fields::read_flags;
 use std::ops::Range;
 
+pub use carrier_entry::heads_of_slots;
 pub use fields::{
     AUTHENTICATOR_BYTES, CARRIER_BYTES, CARRIER_PLACES_MAX, MAGIC, SLOT_BYTES, SLOT_DATA_MAX, SLOTS_MAX, UNIT_ROOM_BYTES, at, at_slot,
 };
@@ -172,7 +174,7 @@ pub fn parse(bytes: &[u8; BLOCK_SIZE]) -> Option<Unit> {
     if padding.iter().fold(0, |all, byte| all | byte) != 0 {
         return None;
     }
-    let authenticator = Fingerprint::of_digest(at::AUTHENTICATOR.of(bytes));
+    let authenticator = claims(bytes);
     let records = decode_records(records).filter(|records| records.iter().all(|record| kind.may_say(record)))?;
     Some(Unit { header, places: places::decode(places)?, slots, records, authenticator })
 }
@@ -187,16 +189,28 @@ pub fn slots(bytes: &[u8; BLOCK_SIZE]) -> Option<Vec<Slot>> {
     decode_slots(bytes.get(table..table + slots * SLOT_BYTES)?, codec)
 }
 
+/// The fingerprints of the slots of a unit that is known to be one.
+#[must_use]
+pub fn fingerprints(bytes: &[u8; BLOCK_SIZE]) -> Vec<Fingerprint> {
+    slots(bytes).unwrap_or_default().into_iter().map(|slot| slot.fingerprint).collect()
+}
+
 /// Whether these bytes say that they are a compacted unit. They may be none.
 #[must_use]
 pub fn is_compacted(bytes: &[u8; BLOCK_SIZE]) -> bool {
     at::MAGIC.of(bytes) == MAGIC && at::KIND.get(bytes) == UnitKind::Compacted.number()
 }
 
-/// The authenticator that these bytes claim to have, as a kind-3 entry has it. They may be no unit.
+/// The value of the kind-3 entry that these bytes would have, if they are a unit. They may be none.
 #[must_use]
 pub fn claims(bytes: &[u8; BLOCK_SIZE]) -> Fingerprint {
-    Fingerprint::of_digest(at::AUTHENTICATOR.of(bytes))
+    carrier_entry::value(at::AUTHENTICATOR.of(bytes), &fingerprints(bytes))
+}
+
+/// Whether the kind-3 entry with this value names the unit that has the authenticator in these bytes, whatever else the bytes are.
+#[must_use]
+pub fn is_named_by(value: &Fingerprint, bytes: &[u8; BLOCK_SIZE]) -> bool {
+    carrier_entry::is_of(value, at::AUTHENTICATOR.of(bytes))
 }
 
 /// Whether this volume made these bytes for this place.

@@ -11,13 +11,16 @@
 
 mod ranges;
 mod skipped;
+mod uncompared;
 
 pub(crate) use ranges::Ranges;
 pub use skipped::{Fill, SkippedCounts};
 pub(crate) use skipped::{NamedLbn, Skipped};
+pub(crate) use uncompared::Uncompared;
 
 use crate::fingerprint::Fingerprint;
 use crate::format::page::PageId;
+use crate::settings::{INDEX_BYTES_MIN, INDEX_ENTRY_BYTES};
 use crate::units::{Pbn, count, index};
 use std::hint::black_box;
 
@@ -57,7 +60,7 @@ impl Index {
     pub fn new(bytes: u64, blocks: u64) -> Self {
         // A bucket has a bit besides its entries, and those that precede the first line are not used.
         let room = bytes.saturating_sub(count(LINE_BYTES)) / (8 * count(LINE_BYTES) + 1) * 8 * count(WAYS);
-        let entries = room.min(blocks.saturating_mul(2)).max(64);
+        let entries = room.min(blocks.saturating_mul(2)).max(INDEX_BYTES_MIN / INDEX_ENTRY_BYTES);
         let buckets = (entries / 8).max(1);
         let entries = vec![0; index(buckets) * WAYS + WAYS - 1].into_boxed_slice();
         // `align_offset` may fail, which costs speed only.

@@ -36,7 +36,12 @@ impl Layout {
 
     /// The tag of a fingerprint.
     pub fn tag_of(self, fp: &Fingerprint) -> u64 {
-        fp.head() >> self.lbn_bits
+        self.tag_of_head(fp.head())
+    }
+
+    /// The tag of fingerprints with this head.
+    pub fn tag_of_head(self, head: u64) -> u64 {
+        head >> self.lbn_bits
     }
 
     pub fn tag(self, entry: NamedLbn) -> u64 {
@@ -67,6 +72,8 @@ pub(crate) struct Skipped {
     ranges: Ranges,
     /// The time of the oldest entry.
     since: Option<Time>,
+    /// Some entry came without its fingerprint, for want of room.
+    has_overflowed: bool,
 }
 
 /// The entries of one kind in the skipped buffer, and the room for them.
@@ -101,30 +108,41 @@ impl Skipped {
             unnamed_max,
             ranges: Ranges::new(index(bytes / 8 / RANGE_BYTES)),
             since: None,
+            has_overflowed: false,
         }
     }
 
     /// Makes an empty buffer with the same room.
     pub fn another(&self) -> Self {
         let ranges = Ranges::new(self.ranges.max());
-        Self { named: Vec::new(), unnamed: Vec::new(), ranges, since: None, ..*self }
+        Self { named: Vec::new(), unnamed: Vec::new(), ranges, since: None, has_overflowed: false, ..*self }
     }
 
-    /// Notes an LBN that was given new content.
-    pub fn add(&mut self, lbn: Lbn, fp: &Fingerprint, now: Time) {
+    /// Notes an LBN that was given new content. Whether there is such a buffer.
+    pub fn add(&mut self, lbn: Lbn, fp: &Fingerprint, now: Time) -> bool {
         if self.named_max == 0 {
-            return;
+            return false;
         }
         self.since.get_or_insert(now);
         if self.named.len() < self.named_max {
             self.named.reserve_exact(self.named_max - self.named.len());
             self.named.push(self.layout.entry(lbn, fp));
-        } else if self.unnamed.len() < self.unnamed_max {
+            return true;
+        }
+        self.has_overflowed = true;
+        if self.unnamed.len() < self.unnamed_max {
             self.unnamed.reserve_exact(self.unnamed_max - self.unnamed.len());
             self.unnamed.push(lbn);
         } else {
             self.ranges.add(lbn, lbn + 1);
         }
+        true
+    }
+
+    /// Notes ranges that an earlier opening has left.
+    pub fn restore(&mut self, ranges: impl Iterator<Item = (Lbn, Lbn)>, now: Time) {
+        ranges.for_each(|(first, end)| self.ranges.add(first, end));
+        self.since = (!self.is_empty()).then_some(now);
     }
 
     /// Forgets all entries.
@@ -141,7 +159,7 @@ impl Skipped {
     pub fn give_named(&mut self, mut named: Vec<NamedLbn>) {
         named.clear();
         self.named = named;
-        self.since = None;
+        (self.since, self.has_overflowed) = (None, false);
     }
 
     /// The number of entries with a fingerprint.
@@ -171,9 +189,9 @@ impl Skipped {
         self.named.is_empty() && self.unnamed.is_empty() && self.ranges.len() == 0
     }
 
-    /// Whether seven eighths of the room for fingerprints are used, or all of it was: then some entries have none.
+    /// Whether seven eighths of the room for fingerprints are used, or all of it was.
     pub fn is_nearly_full(&self) -> bool {
-        !self.is_empty() && self.named.len() >= self.named_max - self.named_max / 8 || self.next_unnamed().is_some()
+        !self.is_empty() && self.named.len() >= self.named_max - self.named_max / 8 || self.has_overflowed
     }
 
     /// The time of the oldest entry, as far as it is known.
@@ -205,7 +223,7 @@ mod tests {
         let mut skipped = Skipped::new(512, 1000);
         let room = skipped.counts();
         assert_eq!((room.named.room, room.unnamed.room, room.ranges.room), (48, 8, 1));
-        (0..84).for_each(|n| skipped.add(Lbn(n), &fp(n), Time(n)));
+        assert!((0..84).all(|n| skipped.add(Lbn(n), &fp(n), Time(n))));
         let counts = skipped.counts();
         assert_eq!((counts.named.used, counts.unnamed.used, counts.ranges.used, counts.lbns_in_ranges), (48, 8, 1, 28));
         assert_eq!(skipped.since(), Some(Time(0)));
@@ -238,7 +256,7 @@ mod tests {
     #[test]
     fn a_buffer_without_memory_takes_nothing_in() {
         let mut skipped = Skipped::new(0, 1000);
-        skipped.add(Lbn(1), &fp(1), Time(0));
+        assert!(!skipped.add(Lbn(1), &fp(1), Time(0)));
         assert!(skipped.is_empty() && !skipped.is_nearly_full() && skipped.since().is_none());
     }
 }

@@ -28,8 +28,14 @@ pub(crate) enum IoFor {
     /// Reads a carrier for the index.
     ReadForIndex {
         pbn: Pbn,
-        /// The authenticator, as the carrier's entry has it.
+        /// The value of the carrier's entry.
         authenticator: Fingerprint,
+    },
+    /// Reads a carrier for the work out of line.
+    ReadForOutOfLine {
+        pbn: Pbn,
+        /// The value of the carrier's entry.
+        value: Fingerprint,
     },
     /// Reads blocks that lack a whole fingerprint.
     ReadForFingerprint {

@@ -319,11 +319,11 @@ impl Scheme {
         matches!(self, Self::Log(_))
     }
 
-    /// Writes the superblock again, for a change outside of the scheme.
+    /// Writes the superblock again, for a change outside of the scheme. No update is under way.
     pub fn update_superblock(&mut self, store: &mut Store) {
         match self {
             Self::Ordered(_) => store.write_superblock(),
-            Self::Log(log) => log.confirm(store),
+            Self::Log(log) => log.update_superblock(store),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::buffer::Home;
 mod counters;
 mod duplicates;
 mod fingerprints;
+mod known_slots;
 mod mapping;
 mod medium;
 mod proved;
@@ -17,8 +18,9 @@ mod superblock;
 mod verify;
 
 pub(crate) use duplicates::{Comparison, DuplicateSearch, MappedSince};
+pub(crate) use known_slots::KnownSlots;
 pub(crate) use medium::Medium;
-pub(crate) use remap::Remapped;
+pub(crate) use remap::{Place, Remapped};
 pub(crate) use slot::{BlockCondition, in_slot, slot_of};
 pub(crate) use verify::ExpectedContent;
 
@@ -29,12 +31,12 @@ use crate::format::authenticator::Authenticator;
 use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
 use crate::format::superblock::Superblock;
-use crate::index::{Index, Skipped};
+use crate::index::{Index, Skipped, Uncompared};
 use crate::interface::{Failure, Reply, RequestId};
 use crate::io::Io;
 use crate::memory::{Accountant, Part};
 use crate::schedule::Task;
-use crate::settings::Settings;
+use crate::settings::{INDEX_ENTRY_BYTES, Settings};
 use crate::space::by_block::ByBlock;
 use crate::space::{PendingBlock, Policy, Space};
 use crate::tables::{RECORD_COST_BYTES, Settle, Tables};
@@ -56,6 +58,13 @@ impl Keys {
     }
 }
 
+/// The bytes for the entries of the index, and those for the skipped buffer.
+fn index_shares(settings: &Settings, accountant: &Accountant) -> (u64, u64) {
+    let share = accountant.limit(Part::Index);
+    let for_skipped = if settings.finds_out_of_line() { (share / SKIPPED_SHARE).min(settings.knobs.skipped_bytes_max) } else { 0 };
+    ((share - for_skipped).min(settings.knobs.index_entries_max.saturating_mul(INDEX_ENTRY_BYTES)), for_skipped)
+}
+
 /// The parts of an open volume that requests and commits use.
 pub(crate) struct Store {
     pub settings: Settings,
@@ -69,17 +78,19 @@ pub(crate) struct Store {
     pub contents: Contents,
     pub index: Index,
     pub skipped: Skipped,
+    pub uncompared: Uncompared,
     pub settle: Settle,
 }
 
 impl Store {
     pub fn new(superblock: Superblock, settings: Settings, home: Arc<dyn Home>, accountant: Arc<Accountant>, now: Time) -> Self {
         let (geometry, newest) = (Arc::new(superblock.geometry.clone()), superblock.allocation_cursor);
-        let for_index = accountant.limit(Part::Index);
-        let for_skipped = if settings.finds_out_of_line() { (for_index / SKIPPED_SHARE).min(settings.knobs.skipped_bytes_max) } else { 0 };
-        let index = Index::new((for_index - for_skipped).min(settings.knobs.index_entries_max.saturating_mul(8)), geometry.data_blocks);
+        let (for_index, for_skipped) = index_shares(&settings, &accountant);
+        let index = Index::new(for_index, geometry.data_blocks);
         accountant.take(Part::Index, index.bytes() + for_skipped);
-        let logical = geometry.logical_blocks;
+        let uncompared = Uncompared::new(geometry.logical_blocks, superblock.uncompared, settings.knobs.skipped_save_ms);
+        let mut skipped = Skipped::new(for_skipped / 2, geometry.logical_blocks);
+        skipped.restore(uncompared.skipped(), now);
         let (next, delay_ms) = (superblock.last_epoch + 1, settings.noncritical_delay_ms);
         let mut tables = Tables::new(geometry.clone(), superblock.uuid, accountant.clone(), next, now, delay_ms);
         // After a crash some bits are out of date, until the recount has visited every page and set them.
@@ -96,8 +107,20 @@ impl Store {
             geometry,
             tables,
             index,
-            skipped: Skipped::new(for_skipped / 2, logical),
+            skipped,
+            uncompared,
         }
+    }
+
+    /// Gives the index this much memory, but no more than its share. It is empty then, and to be rebuilt.
+    pub fn resize_index(&mut self, bytes: u64) {
+        self.settings.knobs.index_entries_max = bytes / INDEX_ENTRY_BYTES;
+        let (for_index, _) = index_shares(&self.settings, &self.memory.accountant);
+        self.memory.accountant.give(Part::Index, self.index.bytes());
+        // The old entries go before the new ones take their room.
+        self.index = Index::new(0, 0);
+        self.index = Index::new(for_index, self.geometry.data_blocks);
+        self.memory.accountant.take(Part::Index, self.index.bytes());
     }
 
     /// The number of blocks that clients may address.

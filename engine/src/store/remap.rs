@@ -1,30 +1,37 @@
-//! Out of line: an LBN that means one of two blocks with the same content is mapped to the other one.
+//! Out of line: an LBN that means one of two places with the same content is mapped to the other one. A place is a whole block, or a slot
+//! of a carrier.
 //!
-//! 1. It is a comparison and a swap: what the LBN means now is compared with the block to be linked to, and nothing comes between that and
-//!    the new mapping. The map and the fingerprint table decide; whatever led here is advice.
-//! 2. Only a mapping that is durable is changed. So no promise and no request names the old block, and after a crash before the commit the
+//! 1. It is a comparison and a swap: what the LBN means now is compared with the place to be linked to, and nothing comes between that and
+//!    the new mapping. The map, the fingerprint table and the carriers that it names decide; whatever led here is advice.
+//! 2. Only a mapping that is durable is changed. So no promise and no request names the old place, and after a crash before the commit the
 //!    LBN still has it (R3).
 //! 3. Nothing here waits: the error says what is missing, and the caller tries again.
 
 use super::Store;
+use super::known_slots::KnownSlots;
 use crate::fingerprint::Fingerprint;
-use crate::format::entry::{Kind, MapEntry, REFS_UNKNOWN};
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
 use crate::format::page::PageId;
+use crate::format::unit;
+use crate::schedule::Blocked;
 use crate::tables::Access;
 use crate::units::{Lbn, Pbn};
+
+/// A block and a slot of it; slot 0 is the block itself.
+pub(crate) type Place = (Pbn, u8);
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remapped {
-    /// The LBN may be mapped to the block, which has this fingerprint.
+    /// The LBN may be mapped to the place, whose content has this fingerprint.
     May(Fingerprint),
-    /// The LBN means that block already, which has this fingerprint.
+    /// The LBN means that block already, and its content has this fingerprint.
     Stands(Fingerprint),
     /// The LBN means something else by now, or what it means is not durable yet.
     Changed,
-    /// The block has other content.
+    /// The place has other content.
     Differs,
-    /// The block takes no further link, or nothing but its fingerprint keeps it.
+    /// The block takes no further link, or nothing but its entry keeps it.
     NotThere,
 }
 
@@ -33,76 +40,99 @@ impl Store {
     pub fn note_new(&mut self, lbn: Lbn, fp: &Fingerprint) {
         if !self.index.is_whole_for(fp) {
             self.index.doubt(fp);
-            self.skipped.add(lbn, fp, self.io.now);
+            self.skip(lbn, fp);
         }
     }
 
     /// Notes that an LBN has the content of a stored block, which may be stored elsewhere, too, if the block is doubtful.
     pub fn note_duplicate(&mut self, lbn: Lbn, fp: &Fingerprint) {
         if self.index.is_doubtful(fp) {
-            self.skipped.add(lbn, fp, self.io.now);
+            self.skip(lbn, fp);
         }
     }
 
-    /// The block that an LBN durably means, with its fingerprint. None if it means no whole block, if the block has no fingerprint by which
-    /// duplicates are found, or if the mapping is not durable yet. `Err`: this page has to be read first.
-    pub fn durable_block(&mut self, lbn: Lbn) -> Result<Option<(Pbn, Fingerprint)>, PageId> {
+    fn skip(&mut self, lbn: Lbn, fp: &Fingerprint) {
+        if self.skipped.add(lbn, fp, self.io.now) {
+            self.uncompared.skip(lbn, self.io.now);
+        }
+    }
+
+    /// The place that an LBN durably means, with the fingerprint of its content. None if the LBN means no content by whose fingerprint
+    /// duplicates are found, or if the mapping is not durable yet. `Err`: this page or carrier has to be read first.
+    pub fn durable_place(&mut self, lbn: Lbn, known: &KnownSlots) -> Result<Option<(Place, Fingerprint)>, Blocked> {
         if self.tables.overlay(lbn).is_some() {
             return Ok(None);
         }
-        let Some(MapEntry::Block { pbn, slot: 0 }) = self.tables.lookup(&mut self.io, lbn)? else { return Ok(None) };
-        Ok(self.fingerprint_in_table(pbn)?.map(|fp| (pbn, fp)))
+        let entry = self.tables.lookup(&mut self.io, lbn).map_err(Blocked::Page)?;
+        let Some(MapEntry::Block { pbn, slot }) = entry else { return Ok(None) };
+        Ok(self.fingerprint_at((pbn, slot), known)?.map(|fp| ((pbn, slot), fp)))
     }
 
-    /// The fingerprint that the table has for a whole block, if other LBNs may be linked to the block by it.
-    fn fingerprint_in_table(&mut self, pbn: Pbn) -> Result<Option<Fingerprint>, PageId> {
+    /// The fingerprint of the content of a place, if other LBNs may be linked to the place by it.
+    fn fingerprint_at(&mut self, (pbn, slot): Place, known: &KnownSlots) -> Result<Option<Fingerprint>, Blocked> {
+        let entry = self.settled_entry(pbn).map_err(Blocked::Page)?;
+        match (entry.kind, slot) {
+            (Kind::Fingerprint, 0) => Ok(Some(entry.value)),
+            (Kind::Carrier, 1..) => Ok(self.slots_of(pbn, &entry.value, known)?.get(usize::from(slot) - 1).copied()),
+            _ => Ok(None),
+        }
+    }
+
+    /// The entry that the table has for a block; none while something under way may change it, or the block may be damaged.
+    pub fn settled_entry(&mut self, pbn: Pbn) -> Result<FingerprintEntry, PageId> {
         // The entry of a pending block is not in the table yet.
-        if self.space.pending.get(pbn).is_some() || self.contents.suspects.contains(&pbn) {
-            return Ok(None);
+        if self.space.pending.get(pbn).is_some() || self.contents.suspects.contains(&pbn) || self.tables.is_losing_its_name(pbn) {
+            return Ok(FingerprintEntry::NONE);
         }
         let (page, at) = self.geometry.fingerprint_of(pbn);
         match self.tables.ensure(&mut self.io, page) {
             Access::Loading => Err(page),
-            Access::Unreadable => Ok(None),
-            Access::Ready(resident) => {
-                let entry = resident.page().content.fingerprint(at);
-                Ok((entry.kind == Kind::Fingerprint).then_some(entry.value))
-            }
+            Access::Unreadable => Ok(FingerprintEntry::NONE),
+            Access::Ready(resident) => Ok(resident.page().content.fingerprint(at)),
         }
     }
 
-    /// Compares what an LBN means with a block. `Err`: this page has to be read first.
-    pub fn may_remap(&mut self, lbn: Lbn, to: Pbn) -> Result<Remapped, PageId> {
+    /// The fingerprints of the slots of the carrier that its entry names by `value`.
+    pub fn slots_of(&mut self, pbn: Pbn, value: &Fingerprint, known: &KnownSlots) -> Result<Vec<Fingerprint>, Blocked> {
+        match known.of(pbn, value) {
+            Some(slots) => Ok(slots.to_vec()),
+            None => self.in_memory(pbn).map(|block| unit::fingerprints(block.block(0))).ok_or(Blocked::Carrier(pbn)),
+        }
+    }
+
+    /// Compares what an LBN means with the content of a place. `Err`: this page or carrier has to be read first.
+    pub fn may_remap(&mut self, lbn: Lbn, to: Place, known: &KnownSlots) -> Result<Remapped, Blocked> {
         if self.medium.superblock.is_protected(lbn) {
             return Ok(Remapped::Changed);
         }
-        let Some((from, content)) = self.durable_block(lbn)? else { return Ok(Remapped::Changed) };
-        if from == to {
+        let Some((from, content)) = self.durable_place(lbn, known)? else { return Ok(Remapped::Changed) };
+        // Another slot of the same carrier would free nothing.
+        if from.0 == to.0 {
             return Ok(Remapped::Stands(content));
         }
-        match self.fingerprint_in_table(to)? {
+        match self.fingerprint_at(to, known)? {
             Some(fp) if fp == content => {}
             Some(_) => return Ok(Remapped::Differs),
             None => return Ok(Remapped::NotThere),
         }
-        let (page, at) = self.geometry.refs_of(to);
+        let (page, at) = self.geometry.refs_of(to.0);
         let committed = match self.tables.ensure(&mut self.io, page) {
-            Access::Loading => return Err(page),
+            Access::Loading => return Err(Blocked::Page(page)),
             Access::Unreadable => return Ok(Remapped::NotThere),
             Access::Ready(resident) => resident.page().content.refs(at),
         };
-        // One link is that of the fingerprint. A block that no LBN means would take the place of one that is to be freed, and may be about
-        // to lose its fingerprint.
-        let refs = self.tables.with_pending(to, committed);
+        // One link is that of the entry. A block that no LBN means would take the place of one that is to be freed, and may be about to
+        // lose its entry.
+        let refs = self.tables.with_pending(to.0, committed);
         let is_free_for_links = refs != REFS_UNKNOWN && (2..self.space.link_limit(&self.tables)).contains(&refs);
         Ok(if is_free_for_links { Remapped::May(content) } else { Remapped::NotThere })
     }
 
-    /// Maps an LBN, for which [`Self::may_remap`] has just said that it may, to the block, from the open epoch on. The index has the block
+    /// Maps an LBN, for which [`Self::may_remap`] has just said that it may, to the place, from the open epoch on. The index has its block
     /// from now on, since its content comes again and again.
-    pub fn remap(&mut self, lbn: Lbn, to: Pbn, fp: &Fingerprint) {
-        self.index.insert(fp, to);
-        self.add_links(to, 1);
-        self.set_point(lbn, MapEntry::Block { pbn: to, slot: 0 });
+    pub fn remap(&mut self, lbn: Lbn, (pbn, slot): Place, fp: &Fingerprint) {
+        self.index.insert(fp, pbn);
+        self.add_links(pbn, 1);
+        self.set_point(lbn, MapEntry::Block { pbn, slot });
     }
 }

@@ -27,6 +27,7 @@ impl Store {
         self.medium.updates.lived_before.get_or_insert_with(|| found.clone());
         self.medium.superblock.lifetime = self.lifetime();
         self.medium.superblock.allocation_cursor = self.space.newest;
+        self.medium.superblock.uncompared = self.uncompared.save();
         self.medium.updates.client_units = self.io.ledger.client_units;
         let places = copies(self.medium.superblock.geometry.device_bytes);
         for copy in pair_of(self.medium.superblock.generation) {

@@ -73,10 +73,10 @@ fn a_map_page() {
 #[test]
 fn superblocks() {
     let page = encoded(&fresh(), 0);
-    assert_eq!(hex(&page[..56]), ["4f4e45464f4c44000300000000000000", &"00".repeat(24), &hex(&UUID)].concat());
+    assert_eq!(hex(&page[..56]), ["4f4e45464f4c44000400000000000000", &"00".repeat(24), &hex(&UUID)].concat());
     // The checksum stands for all the rest. A checksum over a page that includes its own checksum would be a constant.
-    assert_eq!(hex(&page[4092..]), "e429f603");
-    assert_eq!(hex(&encoded(&eventful(), 3)[4092..]), "d9b00a61");
+    assert_eq!(hex(&page[4092..]), "9e0dbfa2");
+    assert_eq!(hex(&encoded(&eventful(), 3)[4092..]), "5139adab");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_log_unit() {
     let (page, name) = eventful_unit();
     assert_eq!(hex(&page[..50]), "314c4f4701020200870008070605040302011817161514131211282726252423222101010000000000000100000003000000");
     assert_eq!(hex(&page[50..70]), "0e323baebf57043b9641fd8bc15080cb4ffcf66b");
-    assert_eq!(hex(&name.0), "0e323baebf57043b9641fd8bc15080cb4ffcf62b", "158 bits");
+    assert_eq!(hex(&name.0), "0e323baebf57043bf2ffffff1f10101000000000", "64 bits, and two tags of 32");
     assert_eq!(hex(&page[70..82]), "050000000040214365870901");
     assert_eq!(hex(&page[82..130]), ["f90f0700", &"ff".repeat(19), "3ff60f0300", &"01".repeat(20)].concat());
     let new = [["01d00f8c0100", &"ab".repeat(19), "6b"].concat(), ["01000007", &"00".repeat(19), "80"].concat()];

@@ -56,6 +56,8 @@ fn eventful() -> Superblock {
     s.allocation_cursor = Pbn(22);
     s.algorithm = Algorithm::Md5;
     s.settings.commit_mode = CommitMode::Log;
+    [0, 9, 1023].into_iter().for_each(|region| s.uncompared.regions.add(region));
+    (s.uncompared.is_asked, s.uncompared.is_paused) = (true, true);
     s.settings.persistence = Persistence::Strong;
     s.settings.noncritical_delay_ms = 23;
     s.settings.commit_period_ms = 24;

@@ -61,7 +61,7 @@ fn a_flipped_bit_is_found_wherever_it_is() {
 fn another_version_is_refused_by_its_number() {
     let error = forged(&fresh(), |page| page[8] = 9).expect_err("another version");
     assert_eq!(error, SuperblockError::OtherVersion { found: 9 });
-    assert!(error.to_string().contains("version is 9, this program knows version 3"), "{error}");
+    assert!(error.to_string().contains("version is 9, this program knows version 4"), "{error}");
 }
 
 #[test]

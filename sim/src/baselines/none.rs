@@ -154,6 +154,7 @@ impl Machine for Plain {
             | Event::GuardFailed
             | Event::EndWaiting
             | Event::Deduplicate(_)
+            | Event::IndexMemory(_)
             | Event::StoreRoom(_) => {}
         }
         self.go_on(out);

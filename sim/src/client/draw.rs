@@ -7,8 +7,8 @@ use crate::oracle::{Oracle, TOGETHER_MAX};
 use crate::record::record;
 use fastrand::Rng;
 use onefold_engine::format::unit::MAGIC;
-use onefold_engine::interface::{Deduplicate, Op, Request};
-use onefold_engine::units::{BLOCK_BYTES, Lbn};
+use onefold_engine::interface::{Deduplicate, Event, Op, Request};
+use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
 use std::sync::LazyLock;
 
 static HEAD: LazyLock<Shared> = LazyLock::new(|| pattern("head"));
@@ -89,14 +89,15 @@ impl Client {
         }
     }
 
-    /// Draws an order for the work out of line.
-    pub fn order_out_of_line(&self, rng: &mut Rng) -> Deduplicate {
+    /// Draws an order for the work out of line, or another size of the index.
+    pub fn order_out_of_line(&self, rng: &mut Rng) -> Event {
         let (first, blocks) = self.part_of_stretch(rng);
-        let order = match rng.u8(0..8) {
-            0 => Deduplicate::Pause,
-            1 => Deduplicate::Resume,
-            2 => Deduplicate::Range { first: Lbn(0), end: Lbn(self.volume.geometry.logical_blocks) },
-            _ => Deduplicate::Range { first: Lbn(first), end: Lbn(first + blocks) },
+        let order = match rng.u8(0..9) {
+            0 => Event::Deduplicate(Deduplicate::Pause),
+            1 => Event::Deduplicate(Deduplicate::Resume),
+            2 => Event::Deduplicate(Deduplicate::Range { first: Lbn(0), end: Lbn(self.volume.geometry.logical_blocks) }),
+            3 => Event::IndexMemory(Bytes([0, 1 << 20][rng.usize(0..2)])),
+            _ => Event::Deduplicate(Deduplicate::Range { first: Lbn(first), end: Lbn(first + blocks) }),
         };
         record!("  order: {order:?}");
         order

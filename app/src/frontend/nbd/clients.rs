@@ -6,6 +6,7 @@ use super::server::{Limits, Server};
 use crate::exit::{Failed, Outcome};
 use crate::frontend::door::{Clients, Ready};
 use crate::runtime::Served;
+use onefold_engine::interface::Event;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ impl Clients for NbdClients {
         ready(&server.location())?;
         // The sender of the signals lives as long as the process.
         let _ = stopped.recv();
-        served.end_waiting();
+        served.order(Event::EndWaiting);
         if let Err(error) = server.stop() {
             tracing::warn!(%error, "the front-end did not end as it should");
         }

@@ -2,7 +2,9 @@
 
 use super::content::Superblock;
 use super::fields::{INCOMPATIBLE_KNOWN, STATE_CLEAN, STATE_GARBAGE_POSSIBLE, at};
-use super::parts::{Features, Lifetime, decode_extents, decode_label, decode_protected, encode_extents, encode_label, encode_protected};
+use super::parts::{
+    Features, Lifetime, Uncompared, decode_extents, decode_label, decode_protected, encode_extents, encode_label, encode_protected,
+};
 use super::settings::StartSettings;
 use super::values::one_of;
 use crate::fingerprint::Algorithm;
@@ -52,6 +54,7 @@ impl Superblock {
         encode_protected(&self.protected, out);
         LogTail::encode(self.log_tail.as_ref(), at::LOG_TAIL.of_mut(out));
         at::GUARD_MS.set(out, u64::from(self.guard_ms));
+        self.uncompared.encode(out);
         let checksum = crc32c::crc32c(&out[..at::CHECKSUM.offset]);
         at::CHECKSUM.set(out, u64::from(checksum));
     }
@@ -130,6 +133,7 @@ impl Superblock {
             protected: decode_protected(bytes)?,
             log_tail: LogTail::decode(at::LOG_TAIL.of(bytes))?,
             guard_ms: at::GUARD_MS.word(bytes),
+            uncompared: Uncompared::decode(bytes)?,
         })
     }
 }

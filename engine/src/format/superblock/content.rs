@@ -1,7 +1,7 @@
 //! The content of a superblock.
 
 use super::fields::{INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_SLOTS, READ_ONLY_KNOWN};
-use super::parts::{Features, Lifetime, ProtectedRange};
+use super::parts::{Features, Lifetime, ProtectedRange, Uncompared};
 use super::settings::StartSettings;
 use crate::fingerprint::{Algorithm, Fingerprinter};
 use crate::format::authenticator::Authenticator;
@@ -47,6 +47,8 @@ pub struct Superblock {
     /// The interval at which a server writes the guard block, in milliseconds; 0 where the volume has none. [`set_guard`](Self::set_guard)
     /// sets it.
     pub guard_ms: u32,
+    /// The regions that are still to be compared out of line.
+    pub uncompared: Uncompared,
 }
 
 impl Superblock {
@@ -75,6 +77,7 @@ impl Superblock {
             protected: Vec::new(),
             log_tail: None,
             guard_ms: 0,
+            uncompared: Uncompared::default(),
         }
     }
 

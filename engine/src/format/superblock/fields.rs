@@ -4,6 +4,7 @@ use crate::class::Class;
 use crate::format::geometry::EXTENTS_MAX;
 use crate::format::layout::layout;
 use crate::format::log_tail::LOG_TAIL_BYTES;
+use crate::format::regions::REGIONS_BYTES;
 use crate::units::BLOCK_SIZE;
 
 /// Bytes of a label, in UTF-8.
@@ -26,6 +27,8 @@ pub(super) const READ_ONLY_KNOWN: u64 = 0;
 
 pub(super) const STATE_CLEAN: u64 = 1;
 pub(super) const STATE_GARBAGE_POSSIBLE: u64 = 2;
+pub(super) const COMPARISON_ASKED: u64 = 1;
+pub(super) const COMPARISON_PAUSED: u64 = 2;
 const CLASS_SLOTS: usize = 8;
 
 layout! {
@@ -72,7 +75,9 @@ layout! {
     PROTECTED at_range::LAYOUT.bytes * PROTECTED_MAX,
     LOG_TAIL LOG_TAIL_BYTES,
     GUARD_MS 4,
-    RESERVED 272,
+    UNCOMPARED REGIONS_BYTES,
+    COMPARISON 1,
+    RESERVED 143,
     CHECKSUM 4,
 }
 

@@ -1,10 +1,11 @@
 //! Parts of the superblock, each with its bytes.
 
-use super::fields::{LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class, at_extent, at_range};
-use super::values::count_of;
+use super::fields::{COMPARISON_ASKED, COMPARISON_PAUSED, LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class, at_extent, at_range};
+use super::values::{count_of, one_of};
 use crate::class::Class;
 use crate::format::geometry::{EXTENTS_MAX, Extent, ExtentKind};
 use crate::format::refused::SuperblockError;
+use crate::format::regions::Regions;
 use crate::units::{Bytes, Lbn, count};
 
 /// Feature bits, as ext4 divides them.
@@ -38,11 +39,39 @@ pub struct Lifetime {
     pub device_flushes: u64,
 }
 
+/// The work out of line that is still to be done, as exact as the last superblock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uncompared {
+    /// The regions with LBNs that may have duplicates which nobody has looked for.
+    pub regions: Regions,
+    /// Somebody has asked for some of it.
+    pub is_asked: bool,
+    /// Somebody has paused the work.
+    pub is_paused: bool,
+}
+
 /// Logical blocks that are written instead of dedup (superblock copies of file systems).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtectedRange {
     pub first: Lbn,
     pub blocks: u32,
+}
+
+impl Uncompared {
+    pub(super) fn encode(&self, out: &mut [u8]) {
+        at::UNCOMPARED.of_mut(out).copy_from_slice(&self.regions.encode());
+        let flag = |set, bit| if set { bit } else { 0 };
+        at::COMPARISON.set(out, flag(self.is_asked, COMPARISON_ASKED) | flag(self.is_paused, COMPARISON_PAUSED));
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, SuperblockError> {
+        let flags = one_of(at::COMPARISON, bytes, &[0, COMPARISON_ASKED, COMPARISON_PAUSED, COMPARISON_ASKED | COMPARISON_PAUSED])?;
+        Ok(Self {
+            regions: Regions::decode(at::UNCOMPARED.array(bytes)),
+            is_asked: flags & COMPARISON_ASKED != 0,
+            is_paused: flags & COMPARISON_PAUSED != 0,
+        })
+    }
 }
 
 impl Lifetime {

@@ -5,7 +5,6 @@
 //! 2. It covers the whole unit and its place, so that a unit's copy elsewhere is none.
 
 use super::fields::{AUTHENTICATOR_BYTES, at};
-use crate::fingerprint::Fingerprint;
 use crate::format::key::Key;
 use crate::units::{BLOCK_SIZE, Pbn};
 use std::fmt;
@@ -28,14 +27,13 @@ impl Authenticator {
     }
 
     /// Writes a unit's authenticator into its field: the beginning of the keyed BLAKE3 of the unit with its PBN, zero-padded, in that
-    /// field. Returns the authenticator as an entry has it.
-    pub fn sign(&self, pbn: Pbn, unit: &mut [u8; BLOCK_SIZE]) -> Fingerprint {
+    /// field.
+    pub fn sign(&self, pbn: Pbn, unit: &mut [u8; BLOCK_SIZE]) {
         let field = at::AUTHENTICATOR.of_mut(unit);
         field.fill(0);
         field[..8].copy_from_slice(&pbn.get().to_le_bytes());
         let digest = blake3::keyed_hash(&self.key, unit);
         at::AUTHENTICATOR.of_mut(unit).copy_from_slice(&digest.as_bytes()[..AUTHENTICATOR_BYTES]);
-        Fingerprint::of_digest(digest.as_bytes())
     }
 
     /// Whether a unit was made by this volume for this place.

@@ -2,7 +2,7 @@
 
 use super::authenticator::Authenticator;
 use super::fields::{MAGIC, SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, at, at_slot, flags_of};
-use super::{Slot, UnitHeader};
+use super::{Slot, UnitHeader, claims};
 use crate::fingerprint::Fingerprint;
 use crate::format::codec::Codec;
 use crate::format::places::{self, PLACES_BYTES, PLACES_MAX, Places};
@@ -82,7 +82,7 @@ impl UnitWriter {
         self.record_count
     }
 
-    /// Makes the unit for its place. Returns its authenticator, as a kind-3 entry has it.
+    /// Makes the unit for its place. Returns the value of its kind-3 entry, should it get one.
     ///
     /// # Panics
     /// When the header has no meaning, a run of places cannot be one of a volume, or the unit has what one of its kind
@@ -123,6 +123,7 @@ impl UnitWriter {
             out[slot.at.clone()].copy_from_slice(this);
             data = others;
         }
-        authenticator.sign(pbn, out)
+        authenticator.sign(pbn, out);
+        claims(out)
     }
 }

@@ -19,8 +19,14 @@ impl Log {
     /// Writes a superblock that confirms all committed epochs (invariant 4).
     pub fn confirm(&mut self, store: &mut Store) {
         let is_more = store.tables.committed.as_ref().is_some_and(|committed| committed.confirmed < committed.epoch);
-        let is_due = is_more && self.confirming.is_none() && !store.medium.is_busy && !store.io.failed;
-        let Some(log_tail) = store.medium.superblock.log_tail.as_ref().filter(|_| is_due) else { return };
+        if is_more && store.medium.superblock.log_tail.is_some() && !store.medium.is_busy && !store.io.failed {
+            self.update_superblock(store);
+        }
+    }
+
+    /// Writes the superblock again, with the log tail where it is. It confirms all committed epochs. No update is under way.
+    pub fn update_superblock(&mut self, store: &mut Store) {
+        let Some(log_tail) = &store.medium.superblock.log_tail else { return store.write_superblock() };
         // A crash may have moved places since.
         let same = self.log_tail_behind(store, log_tail.sequence - 1, log_tail.epoch, log_tail.compacted.clone());
         store.medium.superblock.log_tail = Some(LogTail { barrier: log_tail.barrier, ..same });

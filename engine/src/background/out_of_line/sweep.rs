@@ -1,0 +1,208 @@
+//! The sweep: each entry of the fingerprint table is compared with the candidates.
+//!
+//! 1. The first place with a candidate's content that takes further links is the one that all candidates of that content are mapped to. The
+//!    table is always read in the same order, so later sweeps choose the same place.
+//! 2. A carrier is read only where the tags in its entry match a candidate.
+//! 3. What has to wait goes on with the same block.
+
+use super::carriers::READS_AT_ONCE;
+use super::{OutOfLine, OutOfLineStage};
+use crate::answers::Answers;
+use crate::fingerprint::Fingerprint;
+use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::page::{PageId, Region};
+use crate::format::unit;
+use crate::index::NamedLbn;
+use crate::memory::Part;
+use crate::schedule::Blocked;
+use crate::scheme::Scheme;
+use crate::space::GRANULE_BLOCKS;
+use crate::store::{Place, Remapped, Store};
+use crate::tables::Access;
+use crate::units::{Pbn, index};
+use std::ops::RangeInclusive;
+
+/// Pages that one turn sweeps.
+const PAGES_A_STEP: usize = 4;
+/// Pages that are loaded ahead.
+const PAGES_AHEAD: u64 = 8;
+/// The wait for room for records.
+const CROWDED_MS: u64 = 10;
+
+impl OutOfLine {
+    /// Compares entries of the fingerprint table with the candidates, from block `next` on.
+    pub(super) fn sweep(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, mut next: Pbn) {
+        for _ in 0..PAGES_A_STEP {
+            if next.0 >= store.geometry.data_blocks {
+                self.end_sweep(store);
+                break;
+            }
+            let (id, _) = store.geometry.fingerprint_of(next);
+            if !store.tables.is_blank(&mut store.io, id) {
+                match store.tables.ensure(&mut store.io, id) {
+                    Access::Loading => {
+                        let others = ask_ahead(store, id);
+                        return self.wait(store, id, others);
+                    }
+                    Access::Unreadable => {}
+                    Access::Ready(_) => match self.compare_page(store, scheme, answers, id, next) {
+                        Ok(()) => {}
+                        Err(Blocked::Page(missing)) => return self.wait(store, missing, 0),
+                        // It is being read.
+                        Err(Blocked::Carrier(_)) => return,
+                        Err(_) => return self.wait_for_room(store),
+                    },
+                }
+            }
+            next = store.geometry.first_pbn(id) + GRANULE_BLOCKS;
+            self.stage = OutOfLineStage::Sweep(next);
+        }
+        store.io.schedule.more_background = true;
+    }
+
+    /// Waits until there is room for another record.
+    pub(super) fn wait_for_room(&mut self, store: &Store) {
+        self.pause = Some(store.io.now.plus_ms(CROWDED_MS));
+    }
+
+    /// Maps candidates to the blocks of a page, which is in memory, and to slots of them, from block `next` on.
+    fn compare_page(
+        &mut self,
+        store: &mut Store,
+        scheme: &mut Scheme,
+        answers: &mut Answers,
+        id: PageId,
+        next: Pbn,
+    ) -> Result<(), Blocked> {
+        let matches = self.matches(store, id, next);
+        for (i, &(pbn, _)) in matches.iter().enumerate() {
+            self.stage = OutOfLineStage::Sweep(pbn);
+            let compared = self.compare_block(store, scheme, answers, pbn);
+            if let Err(Blocked::Carrier(missing)) = compared {
+                let known = &self.known;
+                let carriers = matches[i + 1..].iter().filter(|(pbn, entry)| entry.kind == Kind::Carrier && *pbn != missing);
+                let unread = carriers.filter(|(pbn, entry)| known.of(*pbn, &entry.value).is_none());
+                let ahead: Vec<Pbn> = unread.map(|&(pbn, _)| pbn).take(READS_AT_ONCE - 1).collect();
+                self.read_carriers(store, [missing].into_iter().chain(ahead));
+            }
+            compared?;
+        }
+        Ok(())
+    }
+
+    /// The blocks of a page, from `next` on, that may have the content of a candidate.
+    fn matches(&self, store: &mut Store, id: PageId, next: Pbn) -> Vec<(Pbn, FingerprintEntry)> {
+        let first = store.geometry.first_pbn(id);
+        let blocks = GRANULE_BLOCKS.min(store.geometry.data_blocks - first.0);
+        let content = &store.tables.pages.expect(id).content;
+        let entries = (next - first..blocks).map(|i| (first + i, content.fingerprint(index(i))));
+        entries.filter(|(_, entry)| self.may_match(entry)).collect()
+    }
+
+    /// Whether a block with this entry may have the content of a candidate that is not done.
+    fn may_match(&self, entry: &FingerprintEntry) -> bool {
+        let has_candidate = |heads: RangeInclusive<u64>| self.candidates_of(heads).any(|at| self.is_open(at));
+        match entry.kind {
+            Kind::Fingerprint => has_candidate(heads_of(&entry.value)),
+            Kind::Carrier => unit::heads_of_slots(&entry.value).any(has_candidate),
+            Kind::None | Kind::Checksum => false,
+        }
+    }
+
+    /// The candidates, the done ones too, whose fingerprints may have these heads.
+    fn candidates_of(&self, heads: RangeInclusive<u64>) -> impl Iterator<Item = usize> + use<'_> {
+        let layout = self.batch.layout;
+        let (first, last) = (layout.tag_of_head(*heads.start()), layout.tag_of_head(*heads.end()));
+        let at = self.candidates.partition_point(|&candidate| layout.tag(candidate) < first);
+        (at..self.candidates.len()).take_while(move |&at| layout.tag(self.candidates[at]) <= last)
+    }
+
+    fn is_open(&self, at: usize) -> bool {
+        self.batch.layout.lbn(self.candidates[at]).is_some()
+    }
+
+    /// Maps candidates to a block, or to the slots of a carrier.
+    fn compare_block(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn) -> Result<(), Blocked> {
+        let entry = store.settled_entry(pbn).map_err(Blocked::Page)?;
+        match entry.kind {
+            // Another place has been found meanwhile for all that it may have.
+            _ if !self.may_match(&entry) => Ok(()),
+            Kind::Fingerprint => self.map_candidates(store, scheme, answers, (pbn, 0), &entry.value),
+            Kind::Carrier => {
+                let slots = store.slots_of(pbn, &entry.value, &self.known)?;
+                (1..).zip(&slots).try_for_each(|(slot, fp)| self.map_candidates(store, scheme, answers, (pbn, slot), fp))
+            }
+            Kind::None | Kind::Checksum => Ok(()),
+        }
+    }
+
+    /// Maps the candidates with this fingerprint to the place that has it.
+    fn map_candidates(
+        &mut self,
+        store: &mut Store,
+        scheme: &mut Scheme,
+        answers: &mut Answers,
+        place: Place,
+        fp: &Fingerprint,
+    ) -> Result<(), Blocked> {
+        let matching: Vec<usize> = self.candidates_of(heads_of(fp)).collect();
+        matching.into_iter().try_for_each(|at| self.map_candidate(store, scheme, answers, place, at))
+    }
+
+    fn map_candidate(
+        &mut self,
+        store: &mut Store,
+        scheme: &mut Scheme,
+        answers: &mut Answers,
+        place: Place,
+        at: usize,
+    ) -> Result<(), Blocked> {
+        let layout = self.batch.layout;
+        let candidate: NamedLbn = self.candidates[at];
+        let Some(lbn) = layout.lbn(candidate) else { return Ok(()) };
+        match store.may_remap(lbn, place, &self.known)? {
+            Remapped::May(fp) => {
+                if lacks_room(store, scheme, answers) {
+                    return Err(Blocked::Space);
+                }
+                scheme.admit_records(store, 1)?;
+                store.remap(lbn, place, &fp);
+                scheme.pack_if_large(store, answers);
+                self.linked += 1;
+            }
+            Remapped::Stands(fp) => store.index.end_doubt(&fp, place.0),
+            Remapped::Changed => {}
+            Remapped::NotThere | Remapped::Differs => return Ok(()),
+        }
+        self.candidates[at] = layout.without_lbn(candidate);
+        Ok(())
+    }
+}
+
+/// The head that the fingerprint has.
+fn heads_of(fp: &Fingerprint) -> RangeInclusive<u64> {
+    fp.head()..=fp.head()
+}
+
+/// Whether clients' records need the memory.
+fn lacks_room(store: &Store, scheme: &Scheme, answers: &Answers) -> bool {
+    let share = if store.uncompared.is_asked { 2 } else { 4 };
+    store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / share
+        || store.tables.open.is_due
+        || store.is_behind()
+        || scheme.is_crowded(store, answers)
+}
+
+/// Loads the pages of fingerprints that come after this one. Returns how many it reads.
+fn ask_ahead(store: &mut Store, PageId { index: next, region }: PageId) -> u64 {
+    let pages = store.geometry.pages_of_blocks(Region::Fingerprints);
+    let ahead = PAGES_AHEAD.min(store.tables.pages.ahead_max()).min(pages - next);
+    let mut asked = 0;
+    for index in (1..ahead).map(|i| next + i) {
+        let id = PageId { region, index };
+        if !store.tables.is_blank(&mut store.io, id) {
+            asked += u64::from(matches!(store.tables.ensure(&mut store.io, id), Access::Loading));
+        }
+    }
+    asked
+}

@@ -1,0 +1,99 @@
+//! The regions whose LBNs are still to be compared out of line. The superblock has them, so that neither a crash nor a detach forgets what
+//! the skipped buffer and the orders of somebody hold: the next opening compares all LBNs of these regions.
+//!
+//! 1. What the superblock lacks is in it a minute later: a crash forgets no more than that.
+//! 2. A region is left out only when all its LBNs have been compared.
+
+use crate::format::regions::{RegionSize, Regions};
+use crate::format::superblock::Uncompared as Saved;
+use crate::units::{Lbn, Time};
+
+/// The regions with LBNs that are still to be compared.
+pub(crate) struct Uncompared {
+    size: RegionSize,
+    /// Regions of the skipped buffer's entries.
+    skipped: Regions,
+    /// Regions that are being compared, and those that somebody has asked for.
+    under_way: Regions,
+    /// Somebody has asked for some of it, and has paused it.
+    pub is_asked: bool,
+    pub is_paused: bool,
+    /// The content of the last superblock.
+    saved: Saved,
+    /// The time at which the superblock has to be written again.
+    save_at: Option<Time>,
+    /// The longest time for which the superblock may lack a region.
+    save_ms: u64,
+}
+
+impl Uncompared {
+    /// The regions that the superblock of an opened volume has. They count as skipped, unless somebody has asked for some of them.
+    pub fn new(logical_blocks: u64, saved: Saved, save_ms: u64) -> Self {
+        let (size, none) = (RegionSize::of(logical_blocks), Regions::default());
+        let Saved { regions, is_asked, is_paused } = saved;
+        let (skipped, under_way) = if is_asked { (none, regions) } else { (regions, none) };
+        Self { size, skipped, under_way, is_asked, is_paused, saved, save_at: None, save_ms }
+    }
+
+    /// The ranges of LBNs that were skipped.
+    pub fn skipped(&self) -> impl Iterator<Item = (Lbn, Lbn)> + use<> {
+        self.skipped.ranges(self.size)
+    }
+
+    /// The ranges of LBNs that somebody has asked for, if anybody has.
+    pub fn asked(&self) -> impl Iterator<Item = (Lbn, Lbn)> + use<> {
+        if self.is_asked { self.under_way } else { Regions::default() }.ranges(self.size)
+    }
+
+    /// Notes an LBN that enters the skipped buffer.
+    pub fn skip(&mut self, lbn: Lbn, now: Time) {
+        let region = self.size.region_of(lbn);
+        self.skipped.add(region);
+        if !self.saved.regions.has(region) {
+            self.save_at.get_or_insert(now.plus_ms(self.save_ms));
+        }
+    }
+
+    /// Notes what somebody has asked for. It is saved at once.
+    pub fn ask(&mut self, first: Lbn, end: Lbn, now: Time) {
+        (self.size.region_of(first)..=self.size.region_of(Lbn(end.0 - 1))).for_each(|region| self.under_way.add(region));
+        self.is_asked = true;
+        self.save_at = Some(now);
+    }
+
+    /// Notes that somebody pauses the work, or lets it go on.
+    pub fn pause(&mut self, is_paused: bool, now: Time) {
+        self.is_paused = is_paused;
+        self.save_at = Some(now);
+    }
+
+    /// Notes that all of the skipped buffer is being compared from now on.
+    pub fn begin(&mut self) {
+        self.under_way.add_all(&self.skipped);
+        self.skipped = Regions::default();
+    }
+
+    /// Notes that all that was being compared has been.
+    pub fn end(&mut self) {
+        (self.under_way, self.is_asked) = (Regions::default(), false);
+    }
+
+    /// Notes that nothing of the skipped buffer need be compared.
+    pub fn forget_skipped(&mut self) {
+        self.skipped = Regions::default();
+    }
+
+    /// The time at which the superblock has to be written again.
+    pub fn save_at(&self) -> Option<Time> {
+        self.save_at
+    }
+
+    /// Returns the content for the superblock, which is being written.
+    pub fn save(&mut self) -> Saved {
+        let mut regions = self.under_way;
+        regions.add_all(&self.skipped);
+        self.save_at = None;
+        self.saved = Saved { regions, is_asked: self.is_asked, is_paused: self.is_paused };
+        self.saved
+    }
+}
