@@ -72,7 +72,7 @@ pub struct Options {
     pub discard: Option<bool>,
     /// Give back blocks that nothing refers to any more but their fingerprint, when they were not needed for this long. Default: when the
     /// volume or the file system below it runs short.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_keep)]
     #[serde(default)]
     pub keep: Option<u64>,
     /// The fate of writes when the volume is full: wait, they wait for room, a minute or the given number of seconds, and then fail; error,
@@ -82,7 +82,7 @@ pub struct Options {
     pub when_full: WhenFull,
     /// Run a command, by the shell, when there is something to warn of; ONEFOLD_LEVEL, ONEFOLD_VOLUME, ONEFOLD_STATE and ONEFOLD_MESSAGE
     /// describe it.
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = parse_command)]
     #[serde(default)]
     pub on_warning: Option<String>,
 }
@@ -134,6 +134,17 @@ fn parse_delay() -> impl clap::builder::TypedValueParser<Value = u64> {
 pub fn parse_index_memory(typed: &str) -> Result<Size, String> {
     let size: Size = typed.parse()?;
     if size.0 < INDEX_BYTES_MIN { Err(format!("an index needs at least {}", Size(INDEX_BYTES_MIN))) } else { Ok(size) }
+}
+
+/// Parses the time for which blocks that nobody uses are kept.
+fn parse_keep(typed: &str) -> Result<u64, String> {
+    let seconds = typed.parse::<u64>().ok().filter(|seconds| (1..=31_536_000).contains(seconds));
+    seconds.ok_or_else(|| "give from 1 to 31536000 seconds; without --keep they are kept until they are needed".to_owned())
+}
+
+/// Parses a command for the shell.
+fn parse_command(typed: &str) -> Result<String, String> {
+    if typed.trim().is_empty() { Err("give a command".to_owned()) } else { Ok(typed.to_owned()) }
 }
 
 fn parse_model(typed: &str) -> Result<String, String> {
@@ -303,4 +314,21 @@ impl Plan {
 #[must_use]
 pub fn misused() -> Failed {
     Failed::new(Exit::Usage, "this command is started by `onefold attach` only")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_meaning_is_refused_with_what_has_one() {
+        assert_eq!(parse_keep("300"), Ok(300));
+        for typed in ["forever", "0", "-1", "31536001", ""] {
+            assert!(parse_keep(typed).unwrap_err().contains("from 1 to 31536000 seconds"), "{typed}");
+        }
+        assert_eq!(parse_command("logger -t onefold"), Ok("logger -t onefold".to_owned()));
+        assert!(["", "  "].into_iter().all(|typed| parse_command(typed).is_err()));
+        assert_eq!(parse_index_memory("16K"), Ok(Size(16 << 10)));
+        assert!(parse_index_memory("511").unwrap_err().contains("at least 512 B") && parse_index_memory("little").is_err());
+    }
 }

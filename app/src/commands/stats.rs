@@ -179,8 +179,14 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
 }
 
 fn efficiency(ledger: &Efficiency) -> String {
-    let percent = ledger.efficiency().map(|share| format!("{:.0} % of the writes that the duplicates found could save", 100.0 * share));
-    percent.unwrap_or_else(|| "- (no duplicates were found)".to_owned())
+    match ledger.efficiency() {
+        None => "- (no duplicates were found)".to_owned(),
+        Some(share) if share < 0.0 => {
+            let more = Size((ledger.device_units - ledger.client_units) * BLOCK_BYTES);
+            format!("none: the device wrote {more} more than the clients, for metadata")
+        }
+        Some(share) => format!("{:.0} % of the writes that the duplicates found could save", 100.0 * share),
+    }
 }
 
 /// Adds rows about the content of slots, where there may be any.
@@ -253,4 +259,17 @@ fn detached(path: &Path) -> Outcome<Stats> {
         slowed: None,
         memory: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_efficiency_of_few_duplicates_is_no_negative_percentage() {
+        let of = |device_units, ideal_units| Efficiency { client_units: 100, device_units, ideal_units, ..Efficiency::default() };
+        assert_eq!(efficiency(&of(75, 50)), "50 % of the writes that the duplicates found could save");
+        assert_eq!(efficiency(&of(150, 99)), "none: the device wrote 200 KiB more than the clients, for metadata");
+        assert_eq!(efficiency(&of(150, 100)), "- (no duplicates were found)");
+    }
 }

@@ -35,7 +35,7 @@ pub struct Opening {
 }
 
 /// Client writes, device writes and the least that would have done, in units of 4 KiB.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Efficiency {
     pub client_units: u64,
     pub device_units: u64,

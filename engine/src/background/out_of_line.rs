@@ -5,8 +5,8 @@
 //! 3. Then it sweeps the fingerprint table (`sweep.rs`).
 //! 4. A new mapping is a record of the open epoch, like that of a written duplicate, and obeys the same rules. The block that it leaves is
 //!    kept by its entry alone, until it is reclaimed.
-//! 5. Its reads are limited to a rate, and it makes no records while those of the open epoch fill a quarter of their memory; if somebody has
-//!    asked for it, half of their memory, so that the epoch is sealed then.
+//! 5. Its reads are limited to a rate, and it makes no records while those of the open epoch fill a quarter of their memory; if somebody
+//!    has asked for it, half of their memory, so that the epoch is sealed then.
 
 mod carriers;
 mod sweep;
