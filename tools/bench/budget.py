@@ -39,7 +39,7 @@ def resident(options):
         attached = Attached(store, "--memory", "2M")
         try:
             mixed(attached.device, options.seed)
-            onefold.run("dedup", store, "--all")
+            onefold.run("dedup", store, "--all", timeout=7200)
             stats, status, peak = onefold.report("stats", store), onefold.report("status", store), peak_mib(attached.server)
         finally:
             attached.detach()

@@ -74,7 +74,7 @@ def looked_at(store, mounted):
         return space["unique_blocks"] + space["shared_blocks"] - space["freed_blocks"]
 
     inline = taken()
-    onefold.run("dedup", store, "--all")
+    onefold.run("dedup", store, "--all", timeout=7200)
     # In mode log another commit confirms what was unlinked.
     mounted.mount()
     mounted.unmount()

@@ -57,6 +57,7 @@ struct Checked {
 struct Counts {
     mapped: u64,
     zero: u64,
+    extents: u64,
     unmapped: u64,
     lost: u64,
     unique: u64,
@@ -127,6 +128,7 @@ impl Report for Checked {
                 "data",
                 format!("{} unique, {} shared, {} kept, {} free", blocks(c.unique), blocks(c.shared), blocks(c.kept), blocks(c.free)),
             )
+            .row("extents", extents(c))
             .row("read", format!("{}; the map {} times", Size(self.bytes_read), self.passes));
         if c.compared > 0 {
             table = table.row("compared", format!("{} blocks; {} have nothing to compare with", c.compared, c.not_comparable));
@@ -221,9 +223,16 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     Ok(if checked.sound { Exit::Done } else { Exit::Damaged })
 }
 
+fn extents(c: &Counts) -> String {
+    let mean =
+        Some(c.mapped).filter(|&mapped| mapped > 0).map(|mapped| format!(", of {} in the mean", Size(mapped * BLOCK_BYTES / c.extents)));
+    format!("{}{}", c.extents, mean.unwrap_or_default())
+}
+
 fn counts(c: &check::Counts) -> Counts {
     Counts {
         mapped: c.mapped,
+        extents: c.extents,
         zero: c.zero,
         unmapped: c.unmapped,
         lost: c.lost,

@@ -8,6 +8,7 @@
 //! 4. It cannot see a sector that kept an older valid version (A4), where counts and contents happen to agree with it.
 
 mod content;
+mod extents;
 mod finding;
 mod judge;
 mod links;

@@ -1,6 +1,7 @@
 //! The recount: reads all links of one window of blocks, then their counts, then goes on to the next window.
 
 use super::content::Content;
+use super::extents::Extents;
 use super::finding::{Cause, Finding, Severity};
 use super::judge::{Block, Judgement};
 use super::links::Links;
@@ -27,6 +28,7 @@ pub(super) struct Recount<'a> {
     teller: Teller<'a>,
     content: Option<Content>,
     counts: Counts,
+    extents: Extents,
     /// Links to each block of the window.
     links: Vec<Links>,
     window_blocks: u64,
@@ -84,6 +86,7 @@ impl<'a> Recount<'a> {
             teller: Teller::new(listener, total * BLOCK_BYTES),
             content: settings.data.then(|| Content::new(superblock, buffer_pages)),
             counts: Counts::default(),
+            extents: Extents::default(),
             links: vec![Links::default(); index(window_blocks)],
             window_blocks,
             linked: LinkedPages::new(geometry.pages(Region::Map), memory / 8),
@@ -187,7 +190,7 @@ impl<'a> Recount<'a> {
     }
 
     fn count_links_of(&mut self, pages: Range<u64>, window: &Range<u64>) {
-        let Self { superblock, scan, teller, counts, links, linked, links_lost, lost, .. } = self;
+        let Self { superblock, scan, teller, counts, extents, links, linked, links_lost, lost, .. } = self;
         let (geometry, has_slots) = (&superblock.geometry, superblock.has_slots());
         let look = if self.passes == 0 { Look::First } else { Look::Again };
         scan.pages(Region::Map, pages, look, teller, &mut |teller, id, opened| {
@@ -232,6 +235,9 @@ impl<'a> Recount<'a> {
                         }
                     }
                     if look == Look::First && inside {
+                        if let Ok(MapEntry::Block { pbn, .. }) = entry {
+                            counts.extents += u64::from(extents.begins(lbn, pbn));
+                        }
                         *match entry {
                             Ok(MapEntry::Unmapped) => &mut counts.unmapped,
                             Ok(MapEntry::Zero) => &mut counts.zero,

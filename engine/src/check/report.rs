@@ -24,6 +24,8 @@ impl<F: FnMut(Finding)> Listener for F {
 pub struct Counts {
     /// Logical blocks that map to a block.
     pub mapped: u64,
+    /// Runs of those that follow each other on the device, too.
+    pub extents: u64,
     /// Logical blocks written as zeros.
     pub zero: u64,
     /// Logical blocks whose entry is lost, or stands in a sector that is damaged or cannot be read.

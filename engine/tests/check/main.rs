@@ -61,6 +61,7 @@ fn a_used_volume_is_counted() {
     let g = &v.superblock.geometry;
     let expected = Counts {
         mapped: 17,
+        extents: 4,
         zero: 10,
         lost: 0,
         unmapped: g.logical_blocks - 27,
