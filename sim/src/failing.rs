@@ -59,7 +59,11 @@ fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<CrashPoint, 
     if rng.u8(..) < 190 && !world.faults.errors {
         // The call fails in a step in which the engine rarely is.
         let call = world.fault.take().unwrap_or(0);
-        let rare = if rng.bool() { Step::Reclaim } else { Step::Flush1 };
+        let rare = match rng.u8(0..4) {
+            0 | 1 if world.traffic.recounting => Step::Recount,
+            0 | 2 => Step::Reclaim,
+            _ => Step::Flush1,
+        };
         let is_rare = |w: &World| w.traffic.step() == rare || w.traffic.beside() == Some(rare);
         world.run_until(true, |w| is_rare(w) || w.traffic.events >= RARE_EVENTS || w.faults.failed)?;
         world.fault = Some(world.calls + call % 2);

@@ -71,7 +71,7 @@ pub(crate) fn odds(traffic: &Traffic, mode: CommitMode, depth: usize) -> u32 {
         Step::Refs | Step::Flush1 | Step::NonCritical if mode == CommitMode::Log => 1000,
         Step::Reclaim => 420,
         _ if mode == CommitMode::Log && traffic.beside() == Some(Step::Reclaim) => 60,
-        Step::Recount => 70,
+        Step::Recount => 50,
         Step::Content | Step::Flush1 | Step::Flush2 => 40,
         Step::NonCritical | Step::Idle => 60,
         _ => 0,

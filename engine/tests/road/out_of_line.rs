@@ -288,7 +288,7 @@ fn no_lbn_is_mapped_to_a_block_that_its_fingerprint_keeps_alone() {
 fn a_sweep_that_waits_for_pages_leaves_none_out() {
     const MANY: u64 = 1500;
     for mode in MODES {
-        let mut m = Machine::open(blank(32 << 20, None), on_demand(mode));
+        let mut m = Machine::open(blank(32 << 20, None), without_work(mode));
         let content = pattern(1, index(MANY * 4096));
         m.write(0, &content);
         m.write(MANY * 4096, &content);
