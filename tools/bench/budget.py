@@ -4,13 +4,13 @@ import os
 import random
 import subprocess
 
-from block import MIB, UNIT, Attached, onefold
+from block import MIB, UNIT, Attached, call, onefold
 from live import GIB, Place, client, peak_mib
 
 # The volume, its memory, and the load of the first figure.
 VOLUME = "16G"
-SPAN = 4 * GIB
-LOAD = GIB // 2
+SPAN = GIB // 2
+PIECE = 256 * 1024
 # The second figure: the blocks that are written, and the reads that are counted after as many that fill the cache.
 BLOCKS = 16_384
 READS = 60_000
@@ -19,15 +19,18 @@ SHARED_BY = {25: 4 / 3, 50: 2, 75: 4}
 
 
 def mixed(device, seed):
-    """Reads and writes half and half, half of the writes duplicates, at 16 places at a time."""
+    """Reads and writes half and half, half of the writes duplicates of others lately, at 16 places at a time. Then copies all of it: the
+    index has no room for what it was."""
     words = {
         "name": "job", "filename": device, "ioengine": "io_uring", "direct": 1, "rw": "randrw", "bs": "4k", "iodepth": 16,
-        "size": SPAN, "io_size": LOAD, "randseed": seed, "refill_buffers": 1, "buffer_compress_percentage": 25, "dedupe_percentage": 50,
+        "size": SPAN, "randseed": seed, "refill_buffers": 1, "buffer_compress_percentage": 25, "dedupe_percentage": 50,
         "end_fsync": 1,
     }
     done = subprocess.run(["fio", *(f"--{key}={value}" for key, value in words.items())], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise onefold.Failed(f"fio ended with {done.returncode}: {done.stderr[:500]}")
+    pieces = (f"count={SPAN // PIECE}", f"seek={SPAN // PIECE}", f"bs={PIECE}", "iflag=direct", "oflag=direct", "conv=fsync")
+    call("dd", f"if={device}", f"of={device}", *pieces)
 
 
 def resident(options):
