@@ -245,7 +245,7 @@ impl OutOfLine {
         self.batch.give_named(std::mem::take(&mut self.candidates));
         self.stage = OutOfLineStage::Idle;
         if self.batch.is_empty() && self.asked.first().is_none() {
-            store.uncompared.end();
+            store.uncompared.end(store.io.now);
         }
     }
 }

@@ -73,6 +73,12 @@ impl Regions {
         self.0[region / 8] & 1 << (region % 8) != 0
     }
 
+    /// Whether another set has all its regions.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.0.iter().zip(other.0).all(|(byte, other)| byte & !other == 0)
+    }
+
     /// Adds a region.
     pub fn add(&mut self, region: usize) {
         self.0[region / 8] |= 1 << (region % 8);

@@ -74,13 +74,31 @@ impl Uncompared {
     }
 
     /// Notes that all that was being compared has been.
-    pub fn end(&mut self) {
+    pub fn end(&mut self, now: Time) {
         (self.under_way, self.is_asked) = (Regions::default(), false);
+        if self.saved.is_asked {
+            self.save_at.get_or_insert(now.plus_ms(self.save_ms));
+        }
+        self.save_if_it_lacks();
     }
 
     /// Notes that nothing of the skipped buffer need be compared.
     pub fn forget_skipped(&mut self) {
         self.skipped = Regions::default();
+        self.save_if_it_lacks();
+    }
+
+    /// Leaves the superblock as it is if it has all regions, and what somebody has ordered. Others that it has cost the next opening a look.
+    fn save_if_it_lacks(&mut self) {
+        let are_flags_saved = (self.is_asked, self.is_paused) == (self.saved.is_asked, self.saved.is_paused);
+        let is_saved = are_flags_saved && self.all().is_within(&self.saved.regions);
+        self.save_at = self.save_at.filter(|_| !is_saved);
+    }
+
+    fn all(&self) -> Regions {
+        let mut regions = self.under_way;
+        regions.add_all(&self.skipped);
+        regions
     }
 
     /// The time at which the superblock has to be written again.
@@ -90,10 +108,8 @@ impl Uncompared {
 
     /// Returns the content for the superblock, which is being written.
     pub fn save(&mut self) -> Saved {
-        let mut regions = self.under_way;
-        regions.add_all(&self.skipped);
         self.save_at = None;
-        self.saved = Saved { regions, is_asked: self.is_asked, is_paused: self.is_paused };
+        self.saved = Saved { regions: self.all(), is_asked: self.is_asked, is_paused: self.is_paused };
         self.saved
     }
 }

@@ -163,3 +163,28 @@ fn a_life_without_the_work_keeps_what_it_found() {
         assert!(is_right(&mut m));
     }
 }
+
+/// What is written before the index is rebuilt may be stored already; the rebuild shows that it is not.
+#[test]
+fn nothing_is_written_for_what_the_rebuild_clears() {
+    for mode in MODES {
+        let settings = || Settings { commit_mode: mode, ..Settings::default() };
+        let mut m = Machine::open(blank(32 << 20, None), settings());
+        (0..BLOCKS).for_each(|n| m.write(4096 * n, &pattern(n, 4096)));
+        m.pass_ms(10);
+        let generation = chosen(&m.medium).expect("it is a volume").generation;
+        m.pass_ms(2 * MINUTE_MS);
+        assert_eq!(chosen(&m.medium).expect("it is a volume").generation, generation, "{mode:?}");
+    }
+}
+
+#[test]
+fn an_order_that_was_carried_out_is_not_repeated_after_a_crash() {
+    for mode in MODES {
+        let (mut m, _) = two_copies(on_demand(mode));
+        m.feed(Event::Deduplicate(Deduplicate::Range { first: Lbn(0), end: Lbn(u64::MAX) }));
+        m.pass_ms(3 * MINUTE_MS);
+        let saved = chosen(&m.medium).expect("it is a volume").uncompared;
+        assert!(!saved.is_asked && saved.regions.is_empty(), "{mode:?}: {saved:?}");
+    }
+}
