@@ -88,7 +88,7 @@ impl Uncompared {
         self.save_if_it_lacks();
     }
 
-    /// Leaves the superblock as it is if it has all regions, and what somebody has ordered. Others that it has cost the next opening a look.
+    /// Leaves the superblock as it is if it has all regions, and the orders. Others that it has cost the next opening a look.
     fn save_if_it_lacks(&mut self) {
         let are_flags_saved = (self.is_asked, self.is_paused) == (self.saved.is_asked, self.saved.is_paused);
         let is_saved = are_flags_saved && self.all().is_within(&self.saved.regions);

@@ -164,7 +164,7 @@ fn a_life_without_the_work_keeps_what_it_found() {
     }
 }
 
-/// What is written before the index is rebuilt may be stored already; the rebuild shows that it is not.
+/// Content that is written before the index is rebuilt may be stored already; the rebuild shows that it is not.
 #[test]
 fn nothing_is_written_for_what_the_rebuild_clears() {
     for mode in MODES {
