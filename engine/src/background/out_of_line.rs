@@ -188,9 +188,9 @@ impl OutOfLine {
         }
     }
 
-    /// Waits for a page that is being read, with this number of others.
-    fn wait(&mut self, store: &mut Store, id: PageId, others: u64) {
-        self.pause_after_reads(store, 1 + others);
+    /// Waits for a page that is being read, by one of this number of reads.
+    fn wait(&mut self, store: &mut Store, id: PageId, reads: u64) {
+        self.pause_after_reads(store, reads);
         store.tables.wait(&mut store.io, id, Task::OutOfLine);
     }
 
@@ -219,7 +219,7 @@ impl OutOfLine {
                         self.candidates.push(self.batch.layout.entry(lbn, &fp));
                     }
                     Ok(None) => {}
-                    Err(Blocked::Page(page)) => return self.wait(store, page, 0),
+                    Err(Blocked::Page(page)) => return self.wait(store, page, 1),
                     Err(Blocked::Carrier(pbn)) => return self.read_carriers(store, [pbn]),
                     Err(_) => return self.wait_for_room(store),
                 }

@@ -18,8 +18,6 @@ use crate::units::{Pbn, Time, count, index};
 
 /// Pages that one turn takes.
 const PAGES_A_STEP: u64 = 16;
-/// Pages that are loaded ahead.
-const PAGES_AHEAD: u64 = 8;
 
 /// The rebuild of the index, and how far it has come.
 pub(crate) struct IndexRebuild {
@@ -120,9 +118,10 @@ impl IndexRebuild {
                 self.saw_page(store);
                 continue;
             }
-            match store.tables.ensure(&mut store.io, id) {
+            let Store { io, tables, .. } = store;
+            tables.load_ahead(io, (self.done..self.pages).map(|back| self.page(back)));
+            match tables.ensure(io, id) {
                 Access::Loading => {
-                    self.ask_ahead(store);
                     self.waits = true;
                     return store.tables.wait(&mut store.io, id, Task::RebuildIndex);
                 }
@@ -146,17 +145,6 @@ impl IndexRebuild {
     fn saw_page(&mut self, store: &mut Store) {
         self.done += 1;
         store.space.carriers.saw_page();
-    }
-
-    /// Loads the pages that come next.
-    fn ask_ahead(&self, store: &mut Store) {
-        let Store { io, tables, .. } = store;
-        let ahead = PAGES_AHEAD.min(tables.pages.ahead_max()).min(self.pages - self.done);
-        for id in (1..ahead).map(|i| self.page(self.done + i)) {
-            if !tables.is_blank(io, id) {
-                tables.ensure(io, id);
-            }
-        }
     }
 
     /// Ends the pass: all entries that there is room for are in.

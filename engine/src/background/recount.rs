@@ -25,8 +25,6 @@ use crate::units::{Pbn, Time, index};
 
 /// Pages that one turn counts.
 const PAGES_A_STEP: u64 = 64;
-/// Pages that are loaded ahead.
-const PAGES_AHEAD: u64 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RecountStage {
@@ -118,14 +116,9 @@ impl Recount {
             if tables.is_blank(io, id) {
                 tables.window.count_page(geometry, None);
             } else {
+                tables.load_ahead(io, (0..pages - next).map(|i| id.after(i)));
                 match tables.ensure(io, id).undamaged() {
                     Access::Loading => {
-                        (1..PAGES_AHEAD.min(tables.pages.ahead_max()).min(pages - next)).for_each(|i| {
-                            let ahead = PageId { region: Region::Map, index: next + i };
-                            if !tables.is_blank(io, ahead) {
-                                tables.ensure(io, ahead);
-                            }
-                        });
                         self.waits = true;
                         return tables.wait(io, id, Task::Recount);
                     }

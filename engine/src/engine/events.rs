@@ -1,21 +1,20 @@
 //! Completions of device operations: each goes to the component that asked for the operation.
 
 use super::Engine;
+use crate::format::page::PageId;
 use crate::interface::{IoFailure, IoId};
 use crate::io::{Arrived, FlushFor, IoFor, Stage};
 use crate::recovery::Recovery;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
+use crate::store::Store;
 use crate::units::{Pbn, count};
 
 impl Engine {
     pub(super) fn on_read(&mut self, io: IoId, arrived: Arrived) {
         let Self { store, requests, answers, scheme, recovery, background, .. } = self;
         match store.io.end(io) {
-            Some(IoFor::PageLoad(id)) => {
-                let overtaken = store.tables.page_loaded(&mut store.io, id, &arrived.buffer, arrived.result);
-                overtaken.into_iter().for_each(|last| self.log_is_damaged(last));
-            }
+            Some(IoFor::PageLoad(first)) => self.pages_loaded(first, &arrived),
             Some(IoFor::Read { op, run }) => requests.read_arrived(store, op, run, arrived),
             Some(IoFor::ReadForWrite { op, pbn }) => requests.write_base_arrived(store, scheme, answers, op, pbn, arrived),
             Some(IoFor::ReadForProof { first }) => {
@@ -32,6 +31,19 @@ impl Engine {
             }
             Some(IoFor::SuperblockRead) => self.superblock_read(&arrived.buffer, arrived.result),
             _ => debug_assert!(false, "a read that nobody asked for ended"),
+        }
+    }
+
+    /// Takes the pages that one read has brought. If it has failed, each page is read alone.
+    fn pages_loaded(&mut self, first: PageId, arrived: &Arrived) {
+        let pages = arrived.buffer.blocks();
+        if pages > 1 && arrived.result.is_err() {
+            return self.store.tables.read_again(&mut self.store.io, first, pages);
+        }
+        for i in 0..pages {
+            let Store { tables, io, .. } = &mut self.store;
+            let overtaken = tables.page_loaded(io, first.after(count(i)), arrived.buffer.block(i), arrived.result);
+            overtaken.into_iter().for_each(|last| self.log_is_damaged(last));
         }
     }
 

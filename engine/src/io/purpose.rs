@@ -7,6 +7,7 @@ use crate::units::{Lbn, Pbn};
 
 /// The purpose of a device operation.
 pub(crate) enum IoFor {
+    /// Reads pages that are neighbours on the device, from this one on.
     PageLoad(PageId),
     PageWrite {
         id: PageId,

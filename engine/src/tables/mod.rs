@@ -5,6 +5,7 @@
 //! 2. The open epoch says what an LBN means; if it does not, the committing epoch does; if neither does, the map does.
 //! 3. Pages on the medium may lack committed records ([`Committed`]). These are applied to each page that is read.
 
+mod ahead;
 pub(crate) mod effect;
 mod epoch;
 mod live;

@@ -5,12 +5,11 @@
 
 use super::pages::{Access, Page, PageState};
 use super::{Committed, Tables};
-use crate::buffer::BufferMut;
 use crate::format::page::{self, PageContent, PageId, Region};
 use crate::interface::{IoFailure, Notice};
 use crate::io::{Io, IoFor};
 use crate::schedule::Task;
-use crate::units::Epoch;
+use crate::units::{BLOCK_SIZE, Epoch};
 
 /// The number of retries before a page counts as unreadable.
 const READ_RETRIES: u8 = 2;
@@ -21,7 +20,9 @@ impl Tables {
         if let Some(place) = self.pages.find(id) {
             return self.pages.at(place);
         }
-        self.begin_load(io, id);
+        if self.begin_load(io, id) {
+            self.read_pages(io, id, 1);
+        }
         self.pages.find(id).map_or(Access::Loading, |place| self.pages.at(place))
     }
 
@@ -57,14 +58,18 @@ impl Tables {
         self.committed.as_ref().is_some_and(|committed| committed.records.touches(id))
     }
 
-    fn begin_load(&mut self, io: &mut Io, id: PageId) {
+    /// Begins to load a page of which nothing is known. Returns whether it has to be read now: it may be blank, or wait for the page with
+    /// its bit.
+    #[must_use]
+    pub(super) fn begin_load(&mut self, io: &mut Io, id: PageId) -> bool {
         let mut written = true;
         if id.region != Region::Written {
             let (bits, at) = self.geometry.written_of(id);
             match self.ensure(io, bits) {
                 Access::Loading => {
                     self.pages.put(id, PageState::Loading { waiters: Vec::new(), written, failures: 0 });
-                    return self.wait(io, bits, Task::Load(id));
+                    self.wait(io, bits, Task::Load(id));
+                    return false;
                 }
                 // The bit is unknown, so a zero sector does not mean "empty".
                 Access::Unreadable => {}
@@ -72,10 +77,11 @@ impl Tables {
             }
         }
         if !written && self.knows_unwritten(io, id) {
-            return self.put_blank(id);
+            self.put_blank(id);
+            return false;
         }
         self.pages.put(id, PageState::Loading { waiters: Vec::new(), written, failures: 0 });
-        self.read_page(io, id);
+        true
     }
 
     /// Whether a clear bit proves that the page was never written. Live records that change the page take the proof away: power may have
@@ -88,8 +94,9 @@ impl Tables {
         self.pages.put(id, PageState::Ready(Box::new(blank_page())));
     }
 
-    fn read_page(&self, io: &mut Io, id: PageId) {
-        io.read(IoFor::PageLoad(id), self.geometry.page_at(id), 1, false, id.region.into());
+    /// Reads this number of pages that are neighbours on the device, by one read.
+    pub(super) fn read_pages(&self, io: &mut Io, first: PageId, pages: usize) {
+        io.read(IoFor::PageLoad(first), self.geometry.page_at(first), pages, false, first.region.into());
     }
 
     /// Goes on with reading a page after the page with its *written* bit was read.
@@ -109,20 +116,20 @@ impl Tables {
             io.schedule.ready.extend(waiters);
             return;
         }
-        self.read_page(io, id);
+        self.read_pages(io, id, 1);
     }
 
-    /// Takes a page that was read. If the page is newer than the last committed epoch, records that were flushed are missing; returns that
+    /// Takes a page that was read, alone or with its neighbours. If the page is newer than the last committed epoch, records that were flushed are missing; returns that
     /// epoch (L2).
     #[must_use]
-    pub fn page_loaded(&mut self, io: &mut Io, id: PageId, buffer: &BufferMut, result: Result<(), IoFailure>) -> Option<Epoch> {
+    pub fn page_loaded(&mut self, io: &mut Io, id: PageId, read: &[u8; BLOCK_SIZE], result: Result<(), IoFailure>) -> Option<Epoch> {
         let Some(PageState::Loading { waiters, written, failures }) = self.pages.slot_mut(id) else {
             debug_assert!(false, "only a page that is being read arrives");
             return None;
         };
         if result.is_err() && *failures < READ_RETRIES {
             *failures += 1;
-            self.read_page(io, id);
+            self.read_pages(io, id, 1);
             return None;
         }
         let (waiters, written) = (std::mem::take(waiters), *written);
@@ -133,7 +140,7 @@ impl Tables {
             self.pages.put(id, PageState::Unreadable);
             return None;
         }
-        let mut opened = page::open(&self.uuid, id, buffer.block(0), written);
+        let mut opened = page::open(&self.uuid, id, read, written);
         if opened.damaged != 0 {
             io.notice(Notice::Damage { what: "a metadata page has damaged sectors", at });
         }

@@ -24,8 +24,6 @@ use std::ops::RangeInclusive;
 
 /// Pages that one turn sweeps.
 const PAGES_A_STEP: usize = 4;
-/// Pages that are loaded ahead.
-const PAGES_AHEAD: u64 = 8;
 /// The wait for room for records.
 const CROWDED_MS: u64 = 10;
 
@@ -39,15 +37,14 @@ impl OutOfLine {
             }
             let (id, _) = store.geometry.fingerprint_of(next);
             if !store.tables.is_blank(&mut store.io, id) {
+                let pages = store.geometry.pages_of_blocks(Region::Fingerprints);
+                let reads = store.tables.load_ahead(&mut store.io, (0..pages - id.index).map(|i| id.after(i)));
                 match store.tables.ensure(&mut store.io, id) {
-                    Access::Loading => {
-                        let others = ask_ahead(store, id);
-                        return self.wait(store, id, others);
-                    }
+                    Access::Loading => return self.wait(store, id, reads),
                     Access::Unreadable => {}
                     Access::Ready(_) => match self.compare_page(store, scheme, answers, id, next) {
                         Ok(()) => {}
-                        Err(Blocked::Page(missing)) => return self.wait(store, missing, 0),
+                        Err(Blocked::Page(missing)) => return self.wait(store, missing, 1),
                         // It is being read.
                         Err(Blocked::Carrier(_)) => return,
                         Err(_) => return self.wait_for_room(store),
@@ -191,18 +188,4 @@ fn lacks_room(store: &Store, scheme: &Scheme, answers: &Answers) -> bool {
         || store.tables.open.is_due
         || store.is_behind()
         || scheme.is_crowded(store, answers)
-}
-
-/// Loads the pages of fingerprints that come after this one. Returns how many it reads.
-fn ask_ahead(store: &mut Store, PageId { index: next, region }: PageId) -> u64 {
-    let pages = store.geometry.pages_of_blocks(Region::Fingerprints);
-    let ahead = PAGES_AHEAD.min(store.tables.pages.ahead_max()).min(pages - next);
-    let mut asked = 0;
-    for index in (1..ahead).map(|i| next + i) {
-        let id = PageId { region, index };
-        if !store.tables.is_blank(&mut store.io, id) {
-            asked += u64::from(matches!(store.tables.ensure(&mut store.io, id), Access::Loading));
-        }
-    }
-    asked
 }

@@ -81,6 +81,12 @@ pub struct PageId {
 }
 
 impl PageId {
+    /// The page of its region that comes this number of pages after it.
+    #[must_use]
+    pub fn after(self, pages: u64) -> Self {
+        Self { index: self.index + pages, ..self }
+    }
+
     /// The index in its region of one of its sectors.
     #[must_use]
     pub fn sector(self, i: usize) -> u64 {
