@@ -101,7 +101,13 @@ impl Time {
     /// The time `ms` milliseconds later, or the last possible time.
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Self {
-        Self(self.0.saturating_add(ms.saturating_mul(1_000_000)))
+        self.plus_ns(ms.saturating_mul(1_000_000))
+    }
+
+    /// The time `ns` nanoseconds later, or the last possible time.
+    #[must_use]
+    pub const fn plus_ns(self, ns: u64) -> Self {
+        Self(self.0.saturating_add(ns))
     }
 }
 

@@ -198,8 +198,8 @@ impl OutOfLine {
     fn pause_after_reads(&mut self, store: &Store, reads: u64) {
         self.waits = true;
         let rate = store.settings.knobs.out_of_line_reads_per_second;
-        let ms = (reads * 1000).div_ceil(if store.uncompared.is_asked { rate.saturating_mul(ASKED) } else { rate });
-        self.pause = Some(store.io.now.plus_ms(ms));
+        let rate = if store.uncompared.is_asked { rate.saturating_mul(ASKED) } else { rate };
+        self.pause = Some(store.io.now.plus_ns((reads * 1_000_000_000).div_ceil(rate)));
     }
 
     /// Looks up the fingerprints of LBNs that have none yet, until there is no room for more candidates.

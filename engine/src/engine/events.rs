@@ -34,13 +34,9 @@ impl Engine {
         }
     }
 
-    /// Takes the pages that one read has brought. If it has failed, each page is read alone.
+    /// Takes the pages that one read has brought.
     fn pages_loaded(&mut self, first: PageId, arrived: &Arrived) {
-        let pages = arrived.buffer.blocks();
-        if pages > 1 && arrived.result.is_err() {
-            return self.store.tables.read_again(&mut self.store.io, first, pages);
-        }
-        for i in 0..pages {
+        for i in 0..arrived.buffer.blocks() {
             let Store { tables, io, .. } = &mut self.store;
             let overtaken = tables.page_loaded(io, first.after(count(i)), arrived.buffer.block(i), arrived.result);
             overtaken.into_iter().for_each(|last| self.log_is_damaged(last));

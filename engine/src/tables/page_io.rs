@@ -128,6 +128,7 @@ impl Tables {
             return None;
         };
         if result.is_err() && *failures < READ_RETRIES {
+            // Alone, so that the page is not lost with a neighbour that was to be read with it.
             *failures += 1;
             self.read_pages(io, id, 1);
             return None;
@@ -171,6 +172,6 @@ impl Tables {
     }
 }
 
-fn blank_page() -> Page {
+pub(super) fn blank_page() -> Page {
     Page { content: PageContent::empty(), damaged: 0, dirty: None, writing: false, unsaved: false, stamp: 0, bit: false }
 }

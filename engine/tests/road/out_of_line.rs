@@ -368,3 +368,30 @@ fn a_full_volume_has_room_again_once_duplicates_are_found() {
         assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
     }
 }
+
+/// With the least memory a read brings five pages or seven. It counts as two, of the 8,192 a second that an order is entitled to.
+#[test]
+fn a_sweep_reads_neighbouring_pages_at_once_and_no_faster_than_it_may() {
+    const CONTENTS: u64 = 30_000;
+    const COPIED: u64 = 100;
+    for mode in MODES {
+        let settings = Settings { memory_bytes: 2 << 20, ..on_demand(mode) };
+        let mut m = Machine::open(blank(128 << 20, None), settings.clone());
+        m.feed(Event::Tick);
+        (0..CONTENTS).for_each(|n| write_content(&mut m, n, n));
+        (0..COPIED).for_each(|n| write_content(&mut m, CONTENTS + n, n));
+        m.flush();
+        let mut m = Machine::open(m.close(), settings.with_knobs(|knobs| knobs.rebuild_reads_per_second = 0));
+        m.pass_ms(SOON_MS);
+        let (before, began) = (m.engine.ledger().read[Class::Fingerprints as usize], m.now_ms());
+        m.feed(Event::Deduplicate(Deduplicate::Range { first: Lbn(CONTENTS), end: Lbn(CONTENTS + COPIED) }));
+        while counts(&m).linked < COPIED - 8 || counts(&m).candidates > 0 {
+            m.pass_ms(1);
+        }
+        let after = m.engine.ledger().read[Class::Fingerprints as usize];
+        let (reads, pages) = (after.commands - before.commands, after.units - before.units);
+        assert!(pages > 140 && reads * 3 < pages, "{mode:?}: {reads} reads of {pages} pages");
+        let ms = m.now_ms() - began;
+        assert!((pages / 4 * 1000 / 8192..20).contains(&ms), "{mode:?}: {ms} ms");
+    }
+}

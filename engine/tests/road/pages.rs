@@ -1,9 +1,9 @@
 //! Pages in memory: those that leave it, and the requests that wait for pages.
 
 use crate::machine::Machine;
-use crate::media::{blank, pattern};
+use crate::media::{blank, chosen, pattern};
 use onefold_engine::format::{CommitMode, PageId, Region};
-use onefold_engine::interface::{Class, Event, Failure, IoFailure, Reply, RequestId};
+use onefold_engine::interface::{Class, Event, Failure, IoFailure, Notice, Reply, RequestId};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::index;
 
@@ -109,6 +109,86 @@ fn a_recount_asks_for_no_more_than_a_sixteenth_of_the_pages_in_memory_ahead() {
             m.feed(read);
         }
         assert_eq!(of_map(&m), ahead, "{memory_bytes} bytes of memory");
+    }
+}
+
+/// A volume whose recount has begun to read the first pages of the map, by one read, which is kept back.
+fn reads_ahead(medium: Vec<u8>) -> Machine {
+    let mut m = Machine::open(medium, Settings { memory_bytes: 2 << 20, ..Settings::default() });
+    m.keeps_reads_of = Some(Class::Map);
+    m.feed(Event::Tick);
+    assert_eq!((m.kept_reads.len(), blocks_of(&m.kept_reads[0])), (1, AHEAD));
+    m
+}
+
+/// The pages that it reads ahead.
+const AHEAD: usize = 7;
+
+fn blocks_of(read: &Event) -> usize {
+    let Event::Read { buffer, .. } = read else { panic!("{read:?}") };
+    buffer.blocks()
+}
+
+/// Feeds a read that failed.
+fn fail(m: &mut Machine, mut read: Event) {
+    let Event::Read { result, .. } = &mut read else { panic!("{read:?}") };
+    *result = Err(IoFailure);
+    m.feed(read);
+}
+
+/// A volume after a crash, whose map has pages that were all written.
+fn crashed() -> Vec<u8> {
+    let mut m = volume();
+    m.write(0, &pattern(PAGES, 4096));
+    m.flush();
+    m.medium
+}
+
+fn damages(m: &Machine) -> usize {
+    m.notices.iter().filter(|notice| matches!(notice, Notice::Damage { what, .. } if what.contains("metadata page"))).count()
+}
+
+#[test]
+fn a_read_of_many_pages_that_fails_makes_only_the_page_unreadable_that_cannot_be_read_alone() {
+    for bad in [0, 3, AHEAD - 1] {
+        let mut m = reads_ahead(crashed());
+        let all = m.kept_reads.remove(0);
+        fail(&mut m, all);
+        assert_eq!(m.kept_reads.iter().map(blocks_of).collect::<Vec<_>>(), [1; AHEAD], "each is read alone");
+        let mut singles = std::mem::take(&mut m.kept_reads);
+        let mut bad_read = singles.remove(bad);
+        fail(&mut m, bad_read);
+        bad_read = m.kept_reads.pop().expect("it is tried again");
+        fail(&mut m, bad_read);
+        m.keeps_reads_of = None;
+        singles.into_iter().for_each(|read| m.feed(read));
+        assert_eq!(damages(&m), 1);
+        for page in 0..AHEAD as u64 {
+            if page == bad as u64 {
+                assert!(m.fails_to_read(800 * page), "{bad}");
+            } else {
+                assert_eq!(m.read(of_page(page), 4096), pattern(if page == 0 { PAGES } else { page }, 4096), "{bad}, {page}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_page_among_others_of_one_read_damages_only_itself() {
+    let mut medium = crashed();
+    let geometry = chosen(&medium).expect("a volume").geometry;
+    let at = index(geometry.page_at(PageId { region: Region::Map, index: 3 }).0);
+    medium[at] ^= 1;
+    let mut m = reads_ahead(medium);
+    m.keeps_reads_of = None;
+    std::mem::take(&mut m.kept_reads).into_iter().for_each(|read| m.feed(read));
+    assert_eq!(damages(&m), 1);
+    for page in 1..AHEAD as u64 {
+        if page == 3 {
+            assert!(m.fails_to_read(800 * page));
+        } else {
+            assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096), "{page}");
+        }
     }
 }
 
