@@ -91,7 +91,7 @@ pub struct Knobs {
     pub index_entries_max: u64,
     /// The most bytes of the skipped buffer. Memory is another bound.
     pub skipped_bytes_max: u64,
-    /// Pages that the work out of line reads in a second. 0 turns it off.
+    /// Reads in a second for the work out of line: one for a carrier, one for up to four neighbouring pages. 0 turns it off.
     pub out_of_line_reads_per_second: u64,
     /// The longest time for which the superblock may lack a region of what the skipped buffer holds.
     pub skipped_save_ms: u64,
