@@ -119,8 +119,8 @@ impl Tables {
         self.read_pages(io, id, 1);
     }
 
-    /// Takes a page that was read, alone or with its neighbours. If the page is newer than the last committed epoch, records that were flushed are missing; returns that
-    /// epoch (L2).
+    /// Takes a page that was read, alone or with its neighbours. If the page is newer than the last committed epoch, records that were
+    /// flushed are missing; returns that epoch (L2).
     #[must_use]
     pub fn page_loaded(&mut self, io: &mut Io, id: PageId, read: &[u8; BLOCK_SIZE], result: Result<(), IoFailure>) -> Option<Epoch> {
         let Some(PageState::Loading { waiters, written, failures }) = self.pages.slot_mut(id) else {

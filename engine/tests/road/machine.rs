@@ -366,11 +366,6 @@ impl Machine {
         self.now = end;
     }
 
-    /// Returns the time that has passed.
-    pub fn now_ms(&self) -> u64 {
-        self.now / 1_000_000
-    }
-
     /// Returns whether a read of a block fails.
     pub fn fails_to_read(&mut self, lbn: u64) -> bool {
         matches!(self.request(Op::Read, lbn * 4096, 4096, None, false), Reply::Failed(_))
