@@ -131,4 +131,26 @@ fn the_index_gets_other_memory_while_it_serves() {
     }
     home.says(0, &["detach", IMAGE]);
     home.complaint(2, &["attach", IMAGE, "--index-memory", "1"], "at least 512 B");
+    for typed in ["0", "65", "x"] {
+        home.complaint(2, &["attach", IMAGE, "--min-run", typed], "from 1 to 64 blocks");
+    }
+}
+
+#[test]
+fn duplicates_in_short_runs_are_stored_again_and_counted() {
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "64M"]);
+    let socket = home.attach(IMAGE, &["--min-run", "4"]);
+    let mut client = Client::ready_for(&socket, true, "");
+    let bytes = content(0);
+    client.write(0, 0, &bytes).unwrap();
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    client.write(0, 8 << 20, &bytes[..4096 * 3]).unwrap();
+    client.write(0, 16 << 20, &bytes[..4096 * 4]).unwrap();
+    let found = home.json(&["stats", IMAGE])["dedup"].clone();
+    assert_eq!((found["duplicates"].as_u64(), found["filtered"].as_u64()), (Some(4), Some(3)), "{found:#}");
+    let shown = home.says(0, &["stats", IMAGE]);
+    assert!(shown.contains("259 new, 3 of them filtered"), "{shown}");
+    drop(client);
+    home.says(0, &["detach", IMAGE]);
 }

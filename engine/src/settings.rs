@@ -4,6 +4,7 @@ pub use crate::format::superblock::Persistence;
 
 use crate::format::superblock::{CommitMode, StartSettings};
 use crate::format::unit::SLOTS_MAX;
+use std::ops::RangeInclusive;
 
 /// The blocks that the log compresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,9 @@ pub enum Compression {
 /// After this number of units that clients write, 64 MiB, the superblock is written again for its ledger. A flush and two blocks are a
 /// small cost beside them.
 pub const LEDGER_UNITS_MAX: u64 = 16_384;
+
+/// The bounds of [`Settings::min_run`]. A client's request of 256 KiB has 64 blocks.
+pub const MIN_RUN: RangeInclusive<u64> = 1..=64;
 
 /// Settings of one opening of a volume: the user's, the facts of this run, and the knobs of simulation and measurement.
 #[derive(Clone, Debug)]
@@ -38,6 +42,8 @@ pub struct Settings {
     pub verify_reads: bool,
     /// Compares a duplicate with the stored block byte by byte before it is linked to.
     pub verify_duplicates: bool,
+    /// A duplicate is linked to when it is written only within a run of at least this number of blocks. 1: each is.
+    pub min_run: u64,
     /// Discards freed blocks on the device.
     pub discard_freed: bool,
     /// The memory of the whole engine, in bytes.
@@ -145,6 +151,7 @@ impl Default for Settings {
             anticipation_ms: 1,
             verify_reads: true,
             verify_duplicates: false,
+            min_run: 1,
             discard_freed: true,
             memory_bytes: 64 << 20,
             keep_ms: 0,

@@ -60,6 +60,9 @@ pub struct Arguments {
     /// Look for no duplicate out of line: what the index does not find is stored again.
     #[arg(long)]
     no_out_of_line: bool,
+    /// Link to a duplicate only within a run of at least N. With more than a write has blocks, nothing is linked to.
+    #[arg(long, value_name = "N", default_value = "1")]
+    min_run: NonZeroU64,
     /// Read every block in the end, too, and compare it. Reads of the trace are always compared.
     #[arg(long)]
     verify: bool,
@@ -106,6 +109,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         index: IndexLimits {
             entries_max: arguments.index_entries.map_or(u64::MAX, NonZeroU64::get),
             is_out_of_line: !arguments.no_out_of_line,
+            min_run: arguments.min_run.get(),
         },
         verify: arguments.verify,
         ..Plan::default()

@@ -22,6 +22,10 @@ fn a_trace_is_replayed_and_counted() {
     assert!(ratio(&ordered) < 0.85 * 1.03, "{}", ratio(&ordered));
     let none = home.json(&["replay", &text, "--scheme", "none", "--device-model", "tablet"]);
     assert!((ratio(&none) - 1.0).abs() < 1e-9, "{}", ratio(&none));
+    let filtered = home.json(&["replay", &text, "--scheme", "ordered", "--min-run", "1000000"]);
+    assert!(ratio(&filtered) > ratio(&ordered), "nothing is linked to");
+    let extents = |report: &Value| report["extents"].as_u64();
+    assert!(extents(&none).is_none() && extents(&filtered) < extents(&ordered), "{:?}, {:?}", extents(&filtered), extents(&ordered));
     let table = home.expect(0, &["replay", &text, "--persistence", "strong", "--outstanding", "1"]).0;
     assert!(table.contains("ordered-anticipate, strong (1 at a time)") && table.contains("write ratio"), "{table}");
 

@@ -162,6 +162,7 @@ impl Options {
         knobs.out_of_line_reads_per_second = [0, 1000, 100_000][aside.usize(0..3)];
         knobs.out_of_line_delay_ms = [0, 20, 30_000][aside.usize(0..3)];
         knobs.skipped_save_ms = [0, 50, 60_000][aside.usize(0..3)];
+        settings.min_run = [1, 1, 1, 3][aside.usize(0..4)];
         Self {
             shape,
             settings,
@@ -197,6 +198,8 @@ impl Options {
     pub fn in_little_memory(mut self, rng: &mut Rng) -> Self {
         (self.shape, self.pages) = (Shape::Wide, Some(pages_of_little_memory(rng)));
         (self.mix.read, self.mix.flush, self.unique, self.zero) = (20, 1, 0, 0);
+        // What is filtered is new content.
+        self.settings.min_run = 1;
         self.settings.noncritical_delay_ms = [0, 5][rng.usize(0..2)];
         self
     }

@@ -5,7 +5,7 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::runtime::messages::Message;
 use onefold_engine::format::{CommitMode, DELAY_MS_MAX, StartSettings};
-use onefold_engine::settings::{Compression, INDEX_BYTES_MIN, INDEX_ENTRY_BYTES, Persistence, Settings};
+use onefold_engine::settings::{Compression, INDEX_BYTES_MIN, INDEX_ENTRY_BYTES, MIN_RUN, Persistence, Settings};
 use onefold_trace::model::Model;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,11 @@ pub struct Options {
     /// Compare duplicates byte by byte before linking to them.
     #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     pub verify_duplicates: Option<bool>,
+    /// Link to a duplicate when it is written only if it is one of at least N in a row, in one write and on the device: fewer duplicates
+    /// are found, and files stay in one piece. 1 to 64; 1 links to each.
+    #[arg(long, value_name = "N", value_parser = parse_min_run, default_value_t = min_run_default())]
+    #[serde(default = "min_run_default")]
+    pub min_run: u64,
     /// In mode log, make a commit of a single block durable by one FUA write, without a flush. Default: where the backing device has FUA.
     #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     pub fua: Option<bool>,
@@ -142,6 +147,16 @@ fn parse_keep(typed: &str) -> Result<u64, String> {
     seconds.ok_or_else(|| "give from 1 to 31536000 seconds; without --keep they are kept until they are needed".to_owned())
 }
 
+fn min_run_default() -> u64 {
+    *MIN_RUN.start()
+}
+
+/// Parses the shortest run of duplicates that are linked to.
+fn parse_min_run(typed: &str) -> Result<u64, String> {
+    let blocks = typed.parse::<u64>().ok().filter(|blocks| MIN_RUN.contains(blocks));
+    blocks.ok_or_else(|| format!("give from {} to {} blocks; 1 links to each duplicate", MIN_RUN.start(), MIN_RUN.end()))
+}
+
 /// Parses a command for the shell.
 fn parse_command(typed: &str) -> Result<String, String> {
     if typed.trim().is_empty() { Err("give a command".to_owned()) } else { Ok(typed.to_owned()) }
@@ -218,6 +233,7 @@ impl Options {
             anticipation_ms: self.anticipation.unwrap_or(base.anticipation_ms),
             verify_reads: self.verify_reads.unwrap_or(base.verify_reads),
             verify_duplicates: self.verify_duplicates.unwrap_or(base.verify_duplicates),
+            min_run: self.min_run,
             discard_freed: self.discard.unwrap_or(base.discard_freed && !is_allocated_file),
             memory_bytes: self.memory.0,
             read_only: self.read_only,
@@ -325,6 +341,10 @@ mod tests {
         assert_eq!(parse_keep("300"), Ok(300));
         for typed in ["forever", "0", "-1", "31536001", ""] {
             assert!(parse_keep(typed).unwrap_err().contains("from 1 to 31536000 seconds"), "{typed}");
+        }
+        assert_eq!((parse_min_run("1"), parse_min_run("64")), (Ok(1), Ok(64)));
+        for typed in ["0", "65", "x", "", "-1", "1.5"] {
+            assert!(parse_min_run(typed).unwrap_err().contains("from 1 to 64 blocks"), "{typed}");
         }
         assert_eq!(parse_command("logger -t onefold"), Ok("logger -t onefold".to_owned()));
         assert!(["", "  "].into_iter().all(|typed| parse_command(typed).is_err()));

@@ -13,7 +13,7 @@ use crate::output::{Report, Style, Watch};
 use crate::runtime::condition::{Condition, Counts, PartUse};
 use crate::runtime::lived::Lived;
 use crate::runtime::tally::Count;
-use crate::runtime::volume_counts::{Efficiency, Saved, Space, VolumeCounts};
+use crate::runtime::volume_counts::{Dedup, Efficiency, Saved, Space, VolumeCounts};
 use crate::volume;
 use onefold_engine::settings::LEDGER_UNITS_MAX;
 use onefold_engine::units::BLOCK_BYTES;
@@ -148,10 +148,7 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
         .row("ideal", format!("{}: each distinct block once", blocks(ledger.ideal_units)))
         .row("efficiency", efficiency(ledger))
         .row("flushes", format!("{} of clients, {} of the device{fua}", ledger.client_flushes, ledger.device_flushes))
-        .row(
-            "found",
-            format!("{} duplicates, {} zero, {} unchanged, {} new", dedup.duplicates, dedup.zeroes, dedup.unchanged, dedup.new_blocks),
-        )
+        .row("found", found(dedup))
         .row("index", format!("{} of {} entries", dedup.index_entries, dedup.index_capacity))
         .row("out of line", super::dedup::in_a_line(&volume.out_of_line))
         .row(
@@ -176,6 +173,13 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
         (true, false) => table.row("garbage", "possible"),
         _ => table,
     }
+}
+
+/// Describes the results of the blocks that clients wrote.
+fn found(dedup: &Dedup) -> String {
+    let Dedup { duplicates, zeroes, unchanged, new_blocks, filtered, .. } = dedup;
+    let of_these = if *filtered > 0 { format!(", {filtered} of them filtered") } else { String::new() };
+    format!("{duplicates} duplicates, {zeroes} zero, {unchanged} unchanged, {new_blocks} new{of_these}")
 }
 
 fn efficiency(ledger: &Efficiency) -> String {

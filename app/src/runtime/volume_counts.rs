@@ -156,6 +156,9 @@ pub struct Dedup {
     pub zeroes: u64,
     pub unchanged: u64,
     pub new_blocks: u64,
+    /// New blocks of content that is stored already, in a run shorter than `--min-run`.
+    #[serde(default)]
+    pub filtered: u64,
     /// New blocks whose content had reached its limit of links.
     pub overflows: u64,
     pub index_entries: u64,
@@ -249,7 +252,7 @@ impl VolumeCounts {
             ledger: Efficiency {
                 client_units: ledger.client_units,
                 device_units: ledger.device_units(),
-                ideal_units: ledger.new_blocks,
+                ideal_units: ledger.new_blocks - ledger.filtered,
                 device_flushes: ledger.device_flushes,
                 device_fua_writes: ledger.device_fua_writes,
                 client_flushes: ledger.client_flushes,
@@ -291,6 +294,7 @@ impl VolumeCounts {
                 zeroes: ledger.zeroes,
                 unchanged: ledger.unchanged,
                 new_blocks: ledger.new_blocks,
+                filtered: ledger.filtered,
                 overflows: ledger.overflows,
                 index_entries: stats.index_entries,
                 index_capacity: stats.index_capacity,

@@ -4,6 +4,7 @@ mod admit;
 mod place;
 mod read;
 mod read_op;
+mod runs;
 mod unmap;
 mod write;
 mod write_op;

@@ -23,12 +23,14 @@ pub(super) struct Written<'a> {
     pub slice: &'a Slice,
     pub digest: Digest,
     pub compared: Comparison,
+    /// The filter against fragmentation does not let it be linked to another block.
+    pub is_lone: bool,
 }
 
 /// Makes the LBN mean the content that was written.
 pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, written: &Written<'_>) -> Result<(), Blocked> {
     scheme.admit_records(store, 1)?;
-    let &Written { request, lbn, slice, digest, compared } = written;
+    let &Written { request, lbn, slice, digest, compared, is_lone } = written;
     let epoch = store.tables.open.number;
     let fingerprint = match digest {
         Digest::Zero => {
@@ -43,9 +45,14 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
     let content = FingerprintedBlock { slice, fingerprint };
     if store.medium.superblock.is_protected(lbn) {
         let value = store.keys.fingerprinter.checksum(slice.block(0));
-        return link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry { kind: Kind::Checksum, value });
+        return link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry { kind: Kind::Checksum, value }, true);
     }
-    match store.find_duplicate(lbn, slice, &fingerprint, compared)? {
+    let found = if is_lone {
+        store.find_unchanged(lbn, &fingerprint, compared)?
+    } else {
+        store.find_duplicate(lbn, slice, &fingerprint, compared)?
+    };
+    match found {
         DuplicateSearch::Duplicate(pbn, slot) => {
             link_duplicate(store, scheme, answers, (request, lbn), (pbn, slot), content);
             Ok(())
@@ -57,7 +64,12 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
             }
             Ok(())
         }
-        DuplicateSearch::New => link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry::of(fingerprint)),
+        DuplicateSearch::New => link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry::of(fingerprint), true),
+        DuplicateSearch::Filtered => {
+            link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry::of(fingerprint), false)?;
+            store.io.ledger.filtered += 1;
+            Ok(())
+        }
     }
 }
 
@@ -78,7 +90,8 @@ fn link_duplicate(
     store.note_duplicate(lbn, &content.fingerprint);
 }
 
-/// Stores the content in a new block. Its count begins at two: one link of the LBN, and one of the fingerprint (section 2.1).
+/// Stores the content in a new block. Its count begins at two: one link of the LBN, and one of the fingerprint (section 2.1). The index
+/// has the new block from then on. `is_sought`: the work out of line is to find another block with the content, if there is one.
 fn link_new(
     store: &mut Store,
     scheme: &mut Scheme,
@@ -86,6 +99,7 @@ fn link_new(
     (request, lbn): (RequestId, Lbn),
     content: FingerprintedBlock<'_>,
     entry: FingerprintEntry,
+    is_sought: bool,
 ) -> Result<(), Blocked> {
     let (slice, FingerprintEntry { kind, value: fingerprint }) = (content.slice, entry);
     let promised = answers.journal.contents_promised(store);
@@ -100,7 +114,9 @@ fn link_new(
     store.space.pending.insert(pbn, PendingBlock { kind, fingerprint, epoch: epoch.0, held, waits: true });
     if kind == Kind::Fingerprint {
         store.index.insert(&fingerprint, pbn);
-        store.note_new(lbn, &fingerprint);
+        if is_sought {
+            store.note_new(lbn, &fingerprint);
+        }
     }
     answers.promise_block(store, request, epoch, lbn, (pbn, 0), content);
     if goes {

@@ -29,7 +29,8 @@ impl Requests {
             let at = lbn * BLOCK_BYTES;
             let covers = index(request.offset.0.saturating_sub(at))..index((end_byte - at).min(BLOCK_BYTES));
             let sent = BufferMut::zeroed(1).freeze().slice(0, 1);
-            self.write_block(store, scheme, answers, Block { request: request.id, lbn: Lbn(lbn), sent, digest: Digest::Partial, covers });
+            let digest = Digest::Partial;
+            self.write_block(store, scheme, answers, Block { request: request.id, lbn: Lbn(lbn), sent, digest, covers, is_lone: false });
         };
         let head = request.offset.0 / BLOCK_BYTES;
         let tail = end_byte / BLOCK_BYTES;

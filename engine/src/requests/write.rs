@@ -7,6 +7,7 @@
 
 use super::Requests;
 use super::place::{Written, link};
+use super::runs::lone_blocks;
 use super::write_op::{Base, WholeBlock, WriteOp, WriteStage};
 use crate::answers::{Answers, REPLAYED};
 use crate::buffer::Slice;
@@ -30,6 +31,8 @@ pub(super) struct Block {
     pub digest: Digest,
     /// The range of these bytes within the block.
     pub covers: Range<usize>,
+    /// It is a whole block that the filter against fragmentation does not let be linked to another one.
+    pub is_lone: bool,
 }
 
 impl Requests {
@@ -50,12 +53,20 @@ impl Requests {
         answers.begin(store, request);
         store.space.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
         store.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
-        for i in 0..blocks {
+        let covered = |i: u64| {
             let block_at = (first + i) * BLOCK_BYTES;
-            let covers = index(request.offset.0.saturating_sub(block_at))..index((end - block_at).min(BLOCK_BYTES));
-            let slice = payload.buffer.slice(index(i), 1);
-            let digest = payload.digests[index(i)];
-            self.write_block(store, scheme, answers, Block { request: request.id, lbn: Lbn(first + i), sent: slice, digest, covers });
+            index(request.offset.0.saturating_sub(block_at))..index((end - block_at).min(BLOCK_BYTES))
+        };
+        let lone = (store.settings.min_run > 1).then(|| {
+            let whole = |i: usize| covered(count(i)) == (0..BLOCK_SIZE);
+            let digests = (0..index(blocks)).map(|i| if whole(i) { payload.digests[i] } else { Digest::Partial });
+            lone_blocks(store, Lbn(first), digests)
+        });
+        for i in 0..blocks {
+            let (sent, digest) = (payload.buffer.slice(index(i), 1), payload.digests[index(i)]);
+            let is_lone = lone.as_ref().is_some_and(|lone| lone[index(i)]);
+            let block = Block { request: request.id, lbn: Lbn(first + i), sent, digest, covers: covered(i), is_lone };
+            self.write_block(store, scheme, answers, block);
         }
         store.send_run();
         answers.finish_part(store, request.id, None);
@@ -63,18 +74,18 @@ impl Requests {
 
     /// Places one block of a request at once, or begins an operation that will.
     pub(super) fn write_block(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, block: Block) {
-        let Block { request, lbn, sent, digest, covers } = block;
+        let Block { request, lbn, sent, digest, covers, is_lone } = block;
         let whole = covers == (0..BLOCK_SIZE) && digest != Digest::Partial;
         let mut blocked = None;
         if whole {
-            match link(store, scheme, answers, &Written { request, lbn, slice: &sent, digest, compared: Comparison::Nothing }) {
+            match link(store, scheme, answers, &Written { request, lbn, slice: &sent, digest, compared: Comparison::Nothing, is_lone }) {
                 Ok(()) => return,
                 Err(why) => blocked = Some(why),
             }
         }
         answers.add_part(request);
         let stage = if whole {
-            WriteStage::Placing(WholeBlock { content: sent.clone(), digest, base: None, compared: Comparison::Nothing })
+            WriteStage::Placing(WholeBlock { content: sent.clone(), digest, base: None, compared: Comparison::Nothing, is_lone })
         } else {
             WriteStage::FindBase
         };
@@ -117,7 +128,9 @@ impl Requests {
             let WriteOp { request, lbn, stage: WriteStage::Placing(whole), .. } = &self.writes[op] else {
                 unreachable!("it is at that stage")
             };
-            let written = Written { request: *request, lbn: *lbn, slice: &whole.content, digest: whole.digest, compared: whole.compared };
+            let WholeBlock { content: slice, digest, compared, is_lone, .. } = whole;
+            let (digest, compared, is_lone) = (*digest, *compared, *is_lone);
+            let written = Written { request: *request, lbn: *lbn, slice, digest, compared, is_lone };
             match link(store, scheme, answers, &written) {
                 Ok(()) => {
                     store.send_run();
@@ -277,7 +290,9 @@ impl Requests {
     pub fn write_digested(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, digest: Digest) {
         let write = &mut self.writes[op];
         let WriteStage::Digesting { content, base } = std::mem::take(&mut write.stage) else { unreachable!("it waits for its digest") };
-        write.stage = WriteStage::Placing(WholeBlock { content, digest, base, compared: Comparison::Nothing });
+        // A part of a block is a run of one. What was acknowledged has passed the filter already.
+        let is_lone = store.settings.min_run > 1 && write.request != REPLAYED;
+        write.stage = WriteStage::Placing(WholeBlock { content, digest, base, compared: Comparison::Nothing, is_lone });
         if write.request == REPLAYED {
             // The block that the LBN means may hold this content already. The index is still empty, so the block is entered.
             if let (Some(pbn), Digest::Of(fingerprint)) = (base.and_then(|base| base.entry.pbn()), digest) {

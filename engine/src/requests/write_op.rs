@@ -49,6 +49,8 @@ pub(crate) struct WholeBlock {
     pub base: Option<Base>,
     /// The block that it was compared with is pinned.
     pub compared: Comparison,
+    /// The filter against fragmentation does not let it be linked to another block.
+    pub is_lone: bool,
 }
 
 impl WholeBlock {

@@ -8,6 +8,7 @@ use super::slot::{in_slot, slot_of};
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
+use crate::format::unit;
 use crate::interface::Notice;
 use crate::schedule::Blocked;
 use crate::tables::Access;
@@ -38,6 +39,8 @@ pub(crate) enum DuplicateSearch {
     /// The LBN is mapped to this slot of the block already.
     Unchanged(Pbn, u8, MappedSince),
     New,
+    /// Another block may hold the content, but the LBN is not to be linked to it.
+    Filtered,
 }
 
 impl Store {
@@ -81,6 +84,31 @@ impl Store {
             }
         }
         Ok(DuplicateSearch::Duplicate(pbn, slot))
+    }
+
+    /// Finds out whether the LBN means this content already. It is not to be linked to any other block.
+    pub fn find_unchanged(&mut self, lbn: Lbn, fp: &Fingerprint, compared: Comparison) -> Result<DuplicateSearch, Blocked> {
+        if self.index.look_up(fp).map_err(Blocked::Page)?.is_none() {
+            return Ok(DuplicateSearch::New);
+        }
+        let Some(MapEntry::Block { pbn, slot }) = self.tables.lookup(&mut self.io, lbn).map_err(Blocked::Page)? else {
+            return Ok(DuplicateSearch::Filtered);
+        };
+        if compared == Comparison::Differs(pbn) || self.contents.suspects.contains(&pbn) {
+            return Ok(DuplicateSearch::Filtered);
+        }
+        let is_there = match self.confirmed(pbn, fp, compared)? {
+            Some(first) if first != slot => self.is_in_slot(pbn, slot, fp),
+            found => found.is_some(),
+        };
+        let since = self.tables.overlay(lbn).map_or(MappedSince::Durable, |(_, epoch)| MappedSince::Epoch(epoch));
+        Ok(if is_there { DuplicateSearch::Unchanged(pbn, slot, since) } else { DuplicateSearch::Filtered })
+    }
+
+    /// Whether a slot has this content, in a carrier in memory that may have it several times.
+    fn is_in_slot(&mut self, pbn: Pbn, slot: u8, fp: &Fingerprint) -> bool {
+        let fingerprints = self.in_memory(pbn).map(|block| unit::fingerprints(block.block(0)));
+        fingerprints.is_some_and(|all| usize::from(slot).checked_sub(1).and_then(|at| all.get(at)) == Some(fp))
     }
 
     /// The slot of `pbn` that holds this content, as the fingerprint table or the pending block says.

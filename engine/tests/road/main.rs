@@ -25,6 +25,7 @@ mod proofs;
 mod recount;
 mod replay;
 mod ring;
+mod runs;
 mod sizes;
 mod space;
 mod two_servers;

@@ -23,6 +23,8 @@ pub struct Report {
     pub space: Space,
     /// The figures from the opening of the volume to its clean close, with every phase.
     pub whole: Figures,
+    /// The runs of blocks that follow each other for the client and on the device, in the end; none if the scheme has no volume.
+    pub extents: Option<u64>,
     /// Any other counts of the scheme, from opening to close.
     pub facts: BTreeMap<&'static str, u64>,
 }
@@ -147,6 +149,7 @@ impl fmt::Display for Report {
             s.metadata,
             or_dash(s.ratio.map(|r| format!("{r:.4}")))
         )?;
+        writeln!(f, "  extents in the end: {}", or_dash(self.extents))?;
         writeln!(f, " from opening to close")?;
         figures(f, &self.whole)?;
         self.facts.iter().try_for_each(|(name, value)| writeln!(f, "  {name}: {value}"))

@@ -137,7 +137,7 @@ pub fn replay_on<E: Display>(
     let looked = run.accounts();
     run.rig.close()?;
     let mut closed = run.accounts();
-    run.compare()?;
+    let extents = run.compare()?;
     closed.leave_out_reads(&before, &looked);
     let whole = Figures::between(&Accounts::default(), &closed, phases.all_latencies());
     let (phase, measured, space) = phases.measured.unwrap_or_else(|| ("whole".to_owned(), whole.clone(), phases.space));
@@ -151,6 +151,7 @@ pub fn replay_on<E: Display>(
         measured,
         space,
         whole,
+        extents,
         facts: closed.machine.facts.into_iter().collect(),
     })
 }
@@ -364,17 +365,18 @@ impl ReplayRun {
         Ok(())
     }
 
-    /// Compares the device's account with the machine's ledger, and checks the content of the device.
-    fn compare(&mut self) -> Result<(), String> {
+    /// Compares the device's account with the machine's ledger, and checks the content of the device. Returns the number of extents, if it
+    /// holds a volume.
+    fn compare(&mut self) -> Result<Option<u64>, String> {
         if let Some(ledger) = self.rig.machine.account().ledger {
             self.rig.device.tally.compare(&ledger)?;
         }
-        let Some(bytes) = self.rig.device.geometry().map(|g| g.device_bytes) else { return Ok(()) };
+        let Some(bytes) = self.rig.device.geometry().map(|g| g.device_bytes) else { return Ok(None) };
         let mut findings = Vec::new();
         let settings = CheckSettings { memory_bytes: 64 << 20, data: false };
-        check(&mut self.rig.device, bytes, &settings, &mut |f| findings.push(f)).map_err(|e| e.to_string())?;
+        let checked = check(&mut self.rig.device, bytes, &settings, &mut |f| findings.push(f)).map_err(|e| e.to_string())?;
         match findings.first() {
-            None => Ok(()),
+            None => Ok(Some(checked.counts.extents)),
             Some(first) => Err(format!("check found {} things after a clean close, the first: {first:?}", findings.len())),
         }
     }

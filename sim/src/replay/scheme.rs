@@ -81,18 +81,20 @@ impl Scheme {
     }
 }
 
-/// The limits of the engine's index in a replay.
+/// The limits of what the engine finds in a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexLimits {
     pub entries_max: u64,
     /// Whether duplicates that it does not find are looked for out of line.
     pub is_out_of_line: bool,
+    /// The shortest run of duplicates that is linked to in line.
+    pub min_run: u64,
 }
 
 impl Default for IndexLimits {
     /// Sets no limit but memory.
     fn default() -> Self {
-        Self { entries_max: u64::MAX, is_out_of_line: true }
+        Self { entries_max: u64::MAX, is_out_of_line: true, min_run: 1 }
     }
 }
 
@@ -175,7 +177,8 @@ fn log(settings: Settings) -> Settings {
 /// Fails if there can be no volume of that size.
 pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes: u64, index: IndexLimits) -> Result<ReadyScheme, String> {
     let rival = baselines::Settings::new(persistence, Blocks(blocks));
-    let defaults = Settings { persistence, memory_bytes, ..Settings::default() }.with_knobs(|knobs| index.apply(knobs));
+    let defaults =
+        Settings { persistence, memory_bytes, min_run: index.min_run, ..Settings::default() }.with_knobs(|knobs| index.apply(knobs));
     let settings = match scheme {
         Scheme::None => return Ok(ReadyScheme::rival(Plain::new(rival), memory_bytes)),
         Scheme::Journal => return Ok(ReadyScheme::rival(journal::machine(rival), memory_bytes)),
