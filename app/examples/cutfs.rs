@@ -318,7 +318,7 @@ fn say(line: &str) -> std::io::Result<()> {
 fn run(mountpoint: &Path, mib: &str, seed: &str) -> Result<(), Box<dyn Error>> {
     let disk = Arc::new(ForgetfulDisk::new(mib.parse::<u64>()? << 20, seed.parse()?));
     let mut signals = Signals::new([SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGINT])?;
-    let mut session = Session::mount("cutfs", THREADS)?;
+    let mut session = Session::mount("cutfs", THREADS, 1 << 20)?;
     let root = session.root().ok_or("the session has no mount")?;
     move_mount(root, "", CWD, mountpoint, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     session.release();
@@ -326,7 +326,7 @@ fn run(mountpoint: &Path, mib: &str, seed: &str) -> Result<(), Box<dyn Error>> {
     let target: Arc<dyn Target> = Arc::clone(&disk) as _;
     // There is no loop device to take away.
     let detach = |_: &Path| Start::of("true");
-    let server = Fuse::start(Config { channels, tag: "cutfs".to_owned(), detach }, target)?;
+    let server = Fuse::start(Config { channels, tag: "cutfs".to_owned(), request_bytes: 1 << 20, detach }, target)?;
     say("ready")?;
     for signal in signals.forever() {
         match signal {

@@ -12,6 +12,7 @@ pub mod exit;
 pub mod frontend;
 pub mod heartbeat;
 pub mod live;
+pub mod machine;
 pub mod memory;
 pub mod output;
 pub mod runtime;

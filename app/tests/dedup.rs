@@ -145,8 +145,8 @@ fn duplicates_in_short_runs_are_stored_again_and_counted() {
     let bytes = content(0);
     client.write(0, 0, &bytes).unwrap();
     client.command(FLUSH, 0, 0, 0).unwrap();
-    client.write(0, 8 << 20, &bytes[..4096 * 3]).unwrap();
     client.write(0, 16 << 20, &bytes[..4096 * 4]).unwrap();
+    client.write(0, 8 << 20, &bytes[..4096 * 3]).unwrap();
     let found = home.json(&["stats", IMAGE])["dedup"].clone();
     assert_eq!((found["duplicates"].as_u64(), found["filtered"].as_u64()), (Some(4), Some(3)), "{found:#}");
     let shown = home.says(0, &["stats", IMAGE]);

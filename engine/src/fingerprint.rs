@@ -52,6 +52,8 @@ pub enum Digest {
     /// All zeros: never stored.
     Zero,
     Of(Fingerprint),
+    /// Deferred: the block has its checksum alone, and gets a fingerprint out of line.
+    Checksum(Fingerprint),
 }
 
 /// The algorithm by which fingerprints are made.
@@ -171,6 +173,12 @@ impl Fingerprinter {
             places.iter().zip(&names).for_each(|(&i, name)| digests[i] = Digest::Of(Fingerprint::of_digest(name)));
         }
         digests
+    }
+
+    /// The digest of a block that is deferred: its checksum, which costs a tenth of a fingerprint.
+    #[must_use]
+    pub fn defer(&self, block: &[u8; BLOCK_SIZE]) -> Digest {
+        if is_zero(block) { Digest::Zero } else { Digest::Checksum(self.checksum(block)) }
     }
 
     /// The checksum of a block that is not for dedup (kind 2): XXH3-128, seeded by the key, zero-padded; never all zero.

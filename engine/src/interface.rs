@@ -5,10 +5,12 @@
 //!    before it asks for more (R1 to R5).
 //! 3. Fingerprints are computed outside, on the thread that received the bytes.
 
+pub use crate::adaptation::Allowance;
 pub use crate::class::Class;
 
 use crate::buffer::{Buffer, BufferMut, Slice};
-use crate::fingerprint::{Digest, Fingerprint};
+use crate::fingerprint::Digest;
+use crate::format::entry::FingerprintEntry;
 use crate::units::{Bytes, Epoch, Lbn, Pbn, Time};
 
 /// A client's request, numbered by the runtime.
@@ -103,12 +105,14 @@ pub struct IoFailure;
 /// An instruction of the engine to the runtime.
 #[derive(Debug)]
 pub enum Action {
-    /// Fill `buffer` from the device at `at` (both multiples of 4096). With `digest`, the completion has the digests of its frames.
+    /// Fill `buffer` from the device at `at` (both multiples of 4096). With `digest`, the completion has the digests of its frames. With
+    /// `is_idle`, nobody waits for it: the device may serve others first.
     Read {
         io: IoId,
         at: Bytes,
         buffer: BufferMut,
         digest: bool,
+        is_idle: bool,
         class: Class,
     },
     /// Write the slices one after the other at `at`. With `fua` these bytes, and no others, are durable on completion: only used for
@@ -208,6 +212,8 @@ pub enum Event {
     GuardFailed,
     /// Somebody asks for work out of line.
     Deduplicate(Deduplicate),
+    /// The machine can afford this much deduplication from now on.
+    Allowance(Allowance),
     /// The index has this much memory from now on, but no more than its share. It is rebuilt.
     IndexMemory(Bytes),
     /// The volume will be detached soon: writes that wait for room fail at once, and so do further ones that find none.
@@ -248,9 +254,9 @@ impl Default for StoreRoom {
 /// The effect of a weak operation that was acknowledged.
 #[derive(Clone, Debug)]
 pub enum Promised {
-    /// The LBN means the content of this block, or of this slot of a carrier, which is on the device. `proof` is its fingerprint: a device
-    /// that has failed since may hold something else there.
-    Link { lbn: Lbn, pbn: Pbn, slot: u8, proof: Fingerprint },
+    /// The LBN means the content of this block, or of this slot of a carrier, which is on the device. `proof` is its fingerprint, or
+    /// its checksum: a device that has failed since may hold something else there.
+    Link { lbn: Lbn, pbn: Pbn, slot: u8, proof: FingerprintEntry },
     /// The LBN means this content, which may be stored nowhere else.
     Content { lbn: Lbn, content: Slice },
     /// The LBN means zeros.

@@ -38,6 +38,8 @@ pub struct Ledger {
     pub zeroes: u64,
     pub new_blocks: u64,
     pub unchanged: u64,
+    /// New blocks that were deferred: they got a checksum, and no fingerprint.
+    pub deferred: u64,
     /// New blocks of content that the index knows, but in a run that is too short to be linked to.
     pub filtered: u64,
     /// Epochs by what sealed them: the first request that waited (a flush, a FUA request, a request under strong persistence), the timer,

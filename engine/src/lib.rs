@@ -6,6 +6,7 @@
 pub mod interface;
 pub mod settings;
 
+pub mod adaptation;
 pub mod buffer;
 pub mod memory;
 pub mod units;

@@ -52,6 +52,8 @@ pub struct Settings {
     pub keep_ms: u64,
     /// A write that finds no room waits until this time after the volume became full. 0: it does not wait.
     pub full_wait_ms: u64,
+    /// Defers fingerprints while few of them are duplicates.
+    pub adapts_to_duplication: bool,
     /// Refuses all writes.
     pub read_only: bool,
     pub facts: Facts,
@@ -156,6 +158,7 @@ impl Default for Settings {
             memory_bytes: 64 << 20,
             keep_ms: 0,
             full_wait_ms: 0,
+            adapts_to_duplication: false,
             read_only: false,
             facts: Facts::default(),
             knobs: Knobs::default(),

@@ -1,5 +1,6 @@
 //! A snapshot of all counts, for reports.
 
+pub use crate::adaptation::{AdaptationCounts, Allowance};
 use crate::format::Lifetime;
 pub use crate::index::{Fill, SkippedCounts};
 pub use crate::interface::{Progress, Unpacked};
@@ -75,6 +76,7 @@ pub struct Stats {
     pub index_entries: u64,
     pub index_capacity: u64,
     pub out_of_line: OutOfLineCounts,
+    pub adaptation: AdaptationCounts,
     pub garbage_possible: bool,
     pub recount_running: bool,
     /// For each part of memory: its name, bytes now, the most bytes ever, and the limit.

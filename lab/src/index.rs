@@ -6,6 +6,9 @@ use onefold::output::size::Size;
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
 use onefold::traces::{FORMS, Reading, failed, malformed_shown};
+use onefold_engine::fingerprint::{Algorithm, Fingerprinter};
+use onefold_engine::units::BLOCK_SIZE;
+use onefold_sim::index_lab::adapting::Adapt;
 use onefold_sim::index_lab::lab::{Found, Plan as Trial, run as run_policy, share};
 use onefold_sim::index_lab::writes::Writes;
 use onefold_sim::index_lab::{IndexIo, Policy};
@@ -14,7 +17,9 @@ use onefold_trace::source::Source;
 use onefold_trace::synth::phone::Phone;
 use onefold_trace::synth::{Length, Plan, Synth};
 use serde::Serialize;
+use std::hint::black_box;
 use std::path::PathBuf;
+use std::time::Instant;
 
 /// The least and the most memory for fingerprints.
 const MEMORY_BYTES: (u64, u64) = (1 << 10, 1 << 30);
@@ -62,6 +67,10 @@ pub struct Arguments {
     /// Blocks that the work out of line takes at once; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 16_384)]
     batch: usize,
+    /// Hide writes from the policies, as if their fingerprints were deferred: never; by duplication, while few of them are duplicates; by
+    /// battery, one that is full at the first write and at 20 % at the last.
+    #[arg(long, value_name = "REASON", value_parser = Adapt::named, default_value = "never")]
+    adapt: Adapt,
     #[command(flatten)]
     reading: Reading,
     /// Print the report as JSON.
@@ -108,7 +117,51 @@ struct Compared {
     /// The writes whose content some block held.
     duplicates: u64,
     batch: usize,
+    /// The processor time of this machine, where writes are deferred.
+    naming: Option<Naming>,
     rows: Vec<Row>,
+}
+
+/// The processor time for the name of a block, in nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Naming {
+    /// BLAKE3 with a key, sixteen blocks at once, and a block alone.
+    fingerprint_ns: f64,
+    fingerprint_alone_ns: f64,
+    checksum_ns: f64,
+}
+
+impl Naming {
+    /// Names blocks, again and again. Their content makes no difference, as long as it is not zeros.
+    fn measure() -> Self {
+        let fingerprinter = Fingerprinter::new(Algorithm::Blake3, [7; 32]);
+        let blocks: Vec<[u8; BLOCK_SIZE]> = (0..=u8::MAX).map(|n| std::array::from_fn(|i| n ^ i.to_le_bytes()[0] ^ 1)).collect();
+        let all: Vec<&[u8; BLOCK_SIZE]> = blocks.iter().collect();
+        let time = |name: &dyn Fn()| {
+            let once = || {
+                let begin = Instant::now();
+                name();
+                begin.elapsed().as_secs_f64() * 1e9 / blocks.len() as f64
+            };
+            // The least of many: others use the processor, too.
+            (0..200).map(|_| once()).fold(f64::INFINITY, f64::min)
+        };
+        Self {
+            fingerprint_ns: time(&|| {
+                black_box(fingerprinter.digests(&all));
+            }),
+            fingerprint_alone_ns: time(&|| {
+                all.iter().for_each(|block| {
+                    black_box(fingerprinter.digest(block));
+                });
+            }),
+            checksum_ns: time(&|| {
+                all.iter().for_each(|block| {
+                    black_box(fingerprinter.defer(block));
+                });
+            }),
+        }
+    }
 }
 
 impl Report for Compared {
@@ -136,6 +189,15 @@ impl Report for Compared {
             .row("block writes", self.block_writes)
             .row("blocks ever written", self.blocks_ever_written)
             .row("contents", self.contents)
+            .row_if(
+                "deferred",
+                self.naming.map(|naming| {
+                    let Naming { fingerprint_ns, fingerprint_alone_ns, checksum_ns } = naming;
+                    format!(
+                        "a fingerprint takes {fingerprint_ns:.0} ns, alone {fingerprint_alone_ns:.0} ns, a checksum {checksum_ns:.0} ns"
+                    )
+                }),
+            )
             .row("duplicates", format!("{} ({})", self.duplicates, percent(self.duplicates, self.block_writes as u64)))
             .line("")
             .grid(&head, rows.collect())
@@ -172,11 +234,12 @@ fn read(arguments: &Arguments) -> Outcome<(String, Writes, u64)> {
 pub fn run(arguments: &Arguments) -> Outcome {
     let (trace, writes, malformed_lines) = read(arguments)?;
     let policies = if arguments.policy.is_empty() { Policy::ALL.to_vec() } else { arguments.policy.clone() };
-    let plan = |policy, index_bytes, batch| Trial { policy, index_bytes, batch };
+    let plan = |policy, index_bytes, batch| Trial { policy, index_bytes, batch, adapt: arguments.adapt };
+    let all = run_policy(&writes, Trial { adapt: Adapt::Never, ..plan(Policy::Full, 0, 0) });
     let full = run_policy(&writes, plan(Policy::Full, 0, 0));
     let mut rows = Vec::new();
     let given = arguments.memory.iter().map(|memory| (memory.0, None));
-    let by_block = arguments.bytes_per_block.iter().map(|&bytes| ((bytes * full.stored_max as f64) as u64, Some(bytes)));
+    let by_block = arguments.bytes_per_block.iter().map(|&bytes| ((bytes * all.stored_max as f64) as u64, Some(bytes)));
     for (index_bytes, bytes_per_block) in given.chain(by_block) {
         for &policy in policies.iter().filter(|&&policy| policy != Policy::Full) {
             let found = run_policy(&writes, plan(policy, index_bytes, arguments.batch));
@@ -192,8 +255,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         block_writes: writes.list.len(),
         blocks_ever_written: writes.lbns,
         contents: writes.contents - 1,
-        duplicates: full.inline,
+        duplicates: all.inline,
         batch: arguments.batch,
+        naming: (arguments.adapt != Adapt::Never).then(Naming::measure),
         rows,
     };
     print(&compared, Style::of(arguments.json));

@@ -12,7 +12,7 @@ use crate::content::Shared;
 use crate::disk::{Cell, SimDisk};
 use crate::violation::{Violation, violation};
 use crate::volume::{BlockUse, Volume};
-use onefold_engine::fingerprint::{Digest, Fingerprint};
+use onefold_engine::format::entry::FingerprintEntry;
 use onefold_engine::format::unit;
 use onefold_engine::interface::{Promise, Promised};
 use onefold_engine::units::{Epoch, Lbn};
@@ -26,17 +26,17 @@ struct NamedBlock {
     epoch: Option<Epoch>,
     lbn: Lbn,
     slot: u8,
-    proof: Fingerprint,
+    proof: FingerprintEntry,
 }
 
 impl NamedBlock {
     /// Returns whether a block with this content holds what is promised.
     fn is_in(&self, content: &Shared, volume: &Volume) -> bool {
         match self.slot {
-            0 => volume.digest(content) == Digest::Of(self.proof),
+            0 => volume.says(&self.proof, content),
             slot => {
                 let slots = unit::slots(content.bytes()).unwrap_or_default();
-                slots.get(usize::from(slot) - 1).is_some_and(|slot| slot.fingerprint == self.proof)
+                slots.get(usize::from(slot) - 1).is_some_and(|slot| FingerprintEntry::of(slot.fingerprint) == self.proof)
             }
         }
     }

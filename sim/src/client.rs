@@ -18,6 +18,7 @@ use crate::record::record;
 use crate::violation::{Violation, violation};
 use crate::volume::Volume;
 use fastrand::Rng;
+use onefold_engine::adaptation::{ALL, is_selected};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Digest;
 use onefold_engine::interface::{Failure, Hint, Op, Payload, Reply, Request, RequestId, Segment};
@@ -78,6 +79,8 @@ pub struct Client {
     waiting: BTreeMap<u64, Waiting>,
     next: u64,
     unique: u64,
+    /// The share of writes that are to get their fingerprint at once, in per cent.
+    pub selectivity: u8,
     alphabet: Vec<Shared>,
     /// The contents that blocks are to take again, if contents are to coincide.
     coincidences: Coincidences,
@@ -97,6 +100,7 @@ impl Client {
             waiting: BTreeMap::new(),
             next: 1,
             unique: rng.u64(0..1 << 40),
+            selectivity: ALL,
             alphabet,
             coincidences: Coincidences::default(),
             is_to_be_asked: false,
@@ -145,6 +149,7 @@ impl Client {
 
     /// Sends a write of some sectors; `contents` are those that the touched blocks would have if the write covered them.
     pub fn write_sectors(&mut self, first: u64, sectors: u64, contents: &[Shared], fua: bool, oracle: &mut Oracle) -> Request {
+        let is_deferred = self.defers();
         let mut buffer = BufferMut::zeroed(contents.len());
         let mut digests = Vec::with_capacity(contents.len());
         let mut marks = Vec::with_capacity(contents.len());
@@ -156,7 +161,11 @@ impl Client {
             // The rest of the buffer is arbitrary: it must not show anywhere.
             buffer.block_mut(i).fill(0x5a);
             buffer.block_mut(i)[from..to].copy_from_slice(bytes);
-            digests.push(if whole { self.volume.digest(content) } else { Digest::Partial });
+            digests.push(match whole {
+                true if is_deferred => self.volume.fingerprinter.defer(content.bytes()),
+                true => self.volume.digest(content),
+                false => Digest::Partial,
+            });
             let patch = if whole { Patch::Whole(content.clone()) } else { Patch::Part { at: from, bytes: bytes.into() } };
             marks.push(oracle.send(lbn, patch, true));
         }
@@ -164,6 +173,12 @@ impl Client {
         let request = self.admit(waiting, Some(Payload { buffer: buffer.freeze(), digests }));
         record!("  client {}: write sectors {first}+{sectors} {contents:?}{}", request.id.0, if fua { " fua" } else { "" });
         request
+    }
+
+    /// Returns whether the next write is deferred. Its number decides, so that no other draw changes.
+    fn defers(&self) -> bool {
+        let drawn = Rng::with_seed(self.next ^ self.unique).u8(..) < self.options.deferred;
+        drawn || !is_selected(self.next, self.selectivity)
     }
 
     /// Sends a read of whole sectors, given in bytes.

@@ -6,6 +6,7 @@ use crate::transcript;
 use crate::world::Setting;
 use fastrand::Rng;
 use onefold_engine::Engine;
+use onefold_engine::adaptation::ALL;
 use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::format::copies::{Chosen, OpenError, choose, end_copies};
 use onefold_engine::interface::{Action, Event, Legacy};
@@ -25,6 +26,11 @@ pub trait Machine {
     /// Returns the number of LBNs that it mapped to another block out of line.
     fn linked_out_of_line(&self) -> u64 {
         0
+    }
+
+    /// Returns the share of writes that are to get their fingerprint at once, in per cent.
+    fn selectivity(&self) -> u8 {
+        ALL
     }
 
     /// Returns its account of its own work so far.
@@ -89,6 +95,10 @@ impl Machine for Engine {
 
     fn linked_out_of_line(&self) -> u64 {
         Self::linked_out_of_line(self)
+    }
+
+    fn selectivity(&self) -> u8 {
+        Self::selectivity(self)
     }
 
     fn account(&self) -> Account {

@@ -94,6 +94,8 @@ pub struct Options {
     pub runs_short: bool,
     /// The odds, in 256, that somebody gives an order to the work out of line at a step.
     pub orders: u8,
+    /// The odds, in 256, that a write is deferred: it gets a checksum, and no fingerprint.
+    pub deferred: u8,
     /// The number of requests at a time.
     pub depth: usize,
     /// The largest number of blocks of a write.
@@ -161,6 +163,7 @@ impl Options {
         knobs.skipped_bytes_max = [256, u64::MAX][aside.usize(0..2)];
         knobs.out_of_line_reads_per_second = [0, 1000, 100_000][aside.usize(0..3)];
         knobs.out_of_line_delay_ms = [0, 20, 30_000][aside.usize(0..3)];
+        settings.adapts_to_duplication = aside.bool();
         knobs.skipped_save_ms = [0, 50, 60_000][aside.usize(0..3)];
         settings.min_run = [1, 1, 1, 3][aside.usize(0..4)];
         Self {
@@ -168,6 +171,7 @@ impl Options {
             settings,
             runs_short,
             orders: 0,
+            deferred: [0, 0, 40, 200][aside.usize(0..4)],
             mix: Mix {
                 write: rng.u32(4..=20),
                 part: some(rng, 8),

@@ -197,6 +197,7 @@ pub fn quiet_options(shape: Shape) -> Options {
         unique: 0,
         zero: 0,
         fua: 0,
+        deferred: 0,
         delay: 0,
         late: 0,
         coincide: false,

@@ -63,7 +63,7 @@ impl Transcript {
     fn action(&mut self, action: &Action) {
         self.actions += 1;
         match action {
-            Action::Read { io: _, at, buffer, digest, class } => {
+            Action::Read { io: _, at, buffer, digest, is_idle: _, class } => {
                 self.numbers([1, at.get(), buffer.bytes().len() as u64, u64::from(*digest), *class as u64]);
             }
             Action::Write { io: _, at, data, class, fua } => {
@@ -124,7 +124,7 @@ impl Transcript {
         match &promise.what {
             Promised::Link { lbn, pbn, slot, proof } => {
                 self.numbers([1, lbn.0, pbn.0, u64::from(*slot)]);
-                self.hasher.write(&proof.0);
+                self.hasher.write(&proof.encode());
             }
             Promised::Content { lbn, content } => {
                 self.numbers([2, lbn.0]);

@@ -220,7 +220,7 @@ impl World {
 
     fn carry_out(&mut self, action: Action) -> Result<(), Violation> {
         match action {
-            Action::Read { io, at, buffer, digest, class: _ } => {
+            Action::Read { io, at, buffer, digest, .. } => {
                 self.traffic.tally.reads += 1;
                 let fails = self.call(io, Call::Read)?;
                 let (first, blocks) = (block_of(at.get())?, buffer.blocks() as u64);
@@ -429,6 +429,7 @@ impl World {
         let may_send = clients && self.closed.is_none() && !self.traffic.closing && self.client.waiting() < self.setting.options.depth;
         let ready: Vec<usize> = (0..self.pending.len()).filter(|&i| self.pending[i].not_before <= self.steps).collect();
         if may_send && (ready.is_empty() || self.rng.u8(..) < 100) {
+            self.client.selectivity = self.machine.selectivity();
             let request = self.client.next(&mut self.oracle, &mut self.rng);
             return self.send(request).map(|()| true);
         }

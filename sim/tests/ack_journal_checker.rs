@@ -1,6 +1,7 @@
 //! The set checker of the acknowledgement journal reports each violation that it can detect: promises and writes by hand, right and wrong.
 
 use onefold_engine::fingerprint::{Digest, Fingerprint};
+use onefold_engine::format::entry::FingerprintEntry;
 use onefold_engine::interface::{IoId, Promise, Promised};
 use onefold_engine::units::{Epoch, Lbn, Pbn};
 use onefold_sim::ack_journal_check::AckJournalChecker;
@@ -48,7 +49,7 @@ impl Bench {
 
     fn link(&self, content: &Shared) -> Promised {
         let Digest::Of(proof) = self.volume.digest(content) else { panic!("a pattern has a fingerprint") };
-        Promised::Link { lbn: Lbn(1), pbn: Pbn(PBN), slot: 0, proof }
+        Promised::Link { lbn: Lbn(1), pbn: Pbn(PBN), slot: 0, proof: FingerprintEntry::of(proof) }
     }
 
     fn promise(&mut self, epoch: u64, what: Promised) -> Checked {
@@ -105,6 +106,6 @@ fn what_the_last_server_promised_stays_until_it_is_replayed() {
 fn a_slot_is_promised_only_in_a_carrier_that_has_it() {
     let (mut bench, content) = (Bench::new(), pattern("no slots"));
     bench.write(1, &content).expect("nothing stands");
-    let what = Promised::Link { lbn: Lbn(1), pbn: Pbn(PBN), slot: 1, proof: Fingerprint([1; 20]) };
+    let what = Promised::Link { lbn: Lbn(1), pbn: Pbn(PBN), slot: 1, proof: FingerprintEntry::of(Fingerprint([1; 20])) };
     bench.promise(7, what).expect_err("it has no slots");
 }

@@ -15,6 +15,11 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
+/// The variable by which glibc keeps one heap for all threads, where it would keep one for each; and the memory below which servers and
+/// supervisors have one. It saves a MiB.
+const ONE_HEAP: &str = "MALLOC_ARENA_MAX";
+const ONE_HEAP_BELOW: u64 = 16 << 20;
+
 /// The time that an opening server may take to report its progress, before the process that waits for it listens again for its result.
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -119,6 +124,9 @@ fn wait_for_word(output: &ChildStdout, control: &Path) {
 pub fn command(words: &[&str], plan: &Plan) -> Start {
     let mut command = itself();
     command.args(words).arg(serde_json::to_string(plan).expect("a plan is plain data"));
+    if plan.options.memory.0 < ONE_HEAP_BELOW {
+        command.env(ONE_HEAP, "1");
+    }
     command
 }
 

@@ -2,6 +2,7 @@
 
 use crate::device::Method;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::machine::Adapt;
 use crate::output::size::Size;
 use crate::runtime::messages::Message;
 use onefold_engine::format::{CommitMode, DELAY_MS_MAX, StartSettings};
@@ -85,6 +86,16 @@ pub struct Options {
     #[arg(long, value_name = "wait[=SECONDS]|error", value_parser = WhenFull::parse, default_value = "wait")]
     #[serde(default)]
     pub when_full: WhenFull,
+    /// Defer fingerprints of writes, for one reason or several: duplication, while few of them are duplicates; pressure, while processors
+    /// or disks are fully used; battery, in proportion to what is used of it. Such writes get a checksum, and their duplicates are found
+    /// later, in the background; in mode log they are not compressed. all, or none, which defers nothing.
+    #[arg(long, value_name = "REASON,...|all|none", value_parser = Adapt::parse, default_value = "none")]
+    #[serde(default)]
+    pub adapt: Adapt,
+    /// The directory whose proc and sys show the machine.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/", hide = true)]
+    #[serde(default)]
+    pub machine_root: PathBuf,
     /// Run a command, by the shell, when there is something to warn of; ONEFOLD_LEVEL, ONEFOLD_VOLUME, ONEFOLD_STATE and ONEFOLD_MESSAGE
     /// describe it.
     #[arg(long, value_name = "COMMAND", value_parser = parse_command)]
@@ -239,6 +250,7 @@ impl Options {
             read_only: self.read_only,
             keep_ms: self.keep.unwrap_or(0) * 1000,
             full_wait_ms: self.when_full.wait_ms,
+            adapts_to_duplication: self.adapt.duplication,
             ..base
         }
         .with_knobs(|knobs| knobs.index_entries_max = self.index_memory.map_or(u64::MAX, |size| size.0 / INDEX_ENTRY_BYTES))

@@ -177,9 +177,10 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
 
 /// Describes the results of the blocks that clients wrote.
 fn found(dedup: &Dedup) -> String {
-    let Dedup { duplicates, zeroes, unchanged, new_blocks, filtered, .. } = dedup;
-    let of_these = if *filtered > 0 { format!(", {filtered} of them filtered") } else { String::new() };
-    format!("{duplicates} duplicates, {zeroes} zero, {unchanged} unchanged, {new_blocks} new{of_these}")
+    let Dedup { duplicates, zeroes, unchanged, new_blocks, filtered, deferred, .. } = dedup;
+    let of_these = |blocks: &u64, what: &str| if *blocks > 0 { format!(", {blocks} of them {what}") } else { String::new() };
+    let (filtered, deferred) = (of_these(filtered, "filtered"), of_these(deferred, "deferred"));
+    format!("{duplicates} duplicates, {zeroes} zero, {unchanged} unchanged, {new_blocks} new{filtered}{deferred}")
 }
 
 fn efficiency(ledger: &Efficiency) -> String {

@@ -9,7 +9,7 @@ use crate::exit::{Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, Watch};
-use crate::runtime::condition::Condition;
+use crate::runtime::condition::{Adaptation, Condition};
 use crate::volume;
 use onefold_engine::format::Superblock;
 use onefold_engine::units::BLOCK_BYTES;
@@ -152,6 +152,7 @@ impl Report for Status {
             .row("server", format!("pid {}", condition.pid))
             .row("I/O", &condition.io)
             .row_if("guard", guard)
+            .row_if("fingerprints", condition.adaptation.as_ref().map(Adaptation::in_a_line))
             .row_if("slowed", condition.slowed.as_ref().map(slowed));
         let parts = condition.memory.iter().map(|part| {
             vec![

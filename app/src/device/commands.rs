@@ -12,7 +12,7 @@ use std::io::{self, IoSlice};
 /// When the device fails, ends before that, or cannot transfer such a range.
 pub fn carry_out(backing: &Backing, work: &mut Work) -> io::Result<()> {
     match work {
-        Work::Read { at, buffer, skip, bytes } => backing.read_bytes(*at, &mut buffer.bytes_mut()[*skip..*skip + *bytes]),
+        Work::Read { at, buffer, skip, bytes, .. } => backing.read_bytes(*at, &mut buffer.bytes_mut()[*skip..*skip + *bytes]),
         Work::Write { at, data, skip, bytes, fua } => {
             let (at, skip, bytes) = (*at, *skip, *bytes);
             let flags = if *fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };

@@ -20,8 +20,9 @@ pub struct Command {
 /// block.
 #[derive(Debug)]
 pub enum Work {
-    /// Read `bytes` into `buffer`, after its first `skip`, from the device at byte `at`.
-    Read { at: u64, buffer: BufferMut, skip: usize, bytes: usize },
+    /// Read `bytes` into `buffer`, after its first `skip`, from the device at byte `at`; with `is_idle`, when
+    /// nobody else wants the device, if the way of I/O can tell it so.
+    Read { at: u64, buffer: BufferMut, skip: usize, bytes: usize, is_idle: bool },
     /// Write `bytes` of `data`, its slices one after the other, after the first `skip`, at byte `at`; with `fua`, they are durable at the
     /// completion.
     Write { at: u64, data: Vec<Slice>, skip: usize, bytes: usize, fua: bool },

@@ -86,7 +86,7 @@ fn carry_out(medium: &mut [u8], work: &mut Work) -> io::Result<()> {
         if at + length > medium.len() { Err(io::Error::from(io::ErrorKind::UnexpectedEof)) } else { Ok(at..at + length) }
     };
     match work {
-        Work::Read { at, buffer, skip, bytes } => {
+        Work::Read { at, buffer, skip, bytes, .. } => {
             let range = place(*at, *bytes)?;
             buffer.bytes_mut()[*skip..*skip + *bytes].copy_from_slice(&medium[range]);
         }

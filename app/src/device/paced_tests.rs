@@ -42,7 +42,7 @@ fn rig(model: Model) -> Rig {
 }
 
 fn read(token: u64) -> Command {
-    Command { token, work: Work::Read { at: token % 64 * 4096, buffer: BufferMut::zeroed(1), skip: 0, bytes: 4096 } }
+    Command { token, work: Work::Read { at: token % 64 * 4096, buffer: BufferMut::zeroed(1), skip: 0, bytes: 4096, is_idle: false } }
 }
 
 fn write(token: u64) -> Command {

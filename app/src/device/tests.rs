@@ -111,7 +111,7 @@ impl Rig {
 
     fn read(&self, at: u64, blocks: usize) -> BufferMut {
         let buffer = self.home.clone().take(blocks);
-        match self.do_one(Work::Read { at, buffer, skip: 0, bytes: blocks * BLOCK_SIZE }) {
+        match self.do_one(Work::Read { at, buffer, skip: 0, bytes: blocks * BLOCK_SIZE, is_idle: blocks % 2 == 0 }) {
             (Work::Read { buffer, .. }, Ok(())) => buffer,
             (_, result) => panic!("{result:?}"),
         }
@@ -191,7 +191,7 @@ fn misaligned_and_outlying_commands_are_refused_with_their_memory() {
         }
         let attempts = [(100, 4096), (0, 4095), (1 << 20, 4096), ((1 << 20) - 4096, 8192), (u64::MAX - 4095, 4096)];
         for (at, bytes) in attempts {
-            let (work, result) = rig.do_one(Work::Read { at, buffer: rig.home.clone().take(2), skip: 0, bytes });
+            let (work, result) = rig.do_one(Work::Read { at, buffer: rig.home.clone().take(2), skip: 0, bytes, is_idle: false });
             assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput, "{bytes} bytes at {at}");
             assert!(matches!(work, Work::Read { buffer, .. } if buffer.blocks() == 2));
         }
@@ -204,7 +204,7 @@ fn a_device_that_shrank_ends_a_read_with_an_error() {
         let file = std::fs::OpenOptions::new().write(true).open(&rig.device.facts().path).unwrap();
         file.set_len(512 << 10).unwrap();
         let buffer = rig.home.clone().take(16);
-        let (_, result) = rig.do_one(Work::Read { at: (512 << 10) - 8192, buffer, skip: 0, bytes: 16 * BLOCK_SIZE });
+        let (_, result) = rig.do_one(Work::Read { at: (512 << 10) - 8192, buffer, skip: 0, bytes: 16 * BLOCK_SIZE, is_idle: false });
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     });
 }

@@ -27,6 +27,8 @@ use std::thread::JoinHandle;
 const REGISTERED_MAX: u32 = 1024;
 /// The number of the wake-up read; slots have smaller numbers.
 const WAKE: u64 = u64::MAX;
+/// The idle class of ioprio_set(2): served when nobody else wants the disk, where its scheduler knows classes.
+const IDLE: u16 = 3 << 13;
 /// The index of the backing file among the registered files.
 const FILE: types::Fixed = types::Fixed(0);
 
@@ -264,13 +266,14 @@ impl Reactor {
         let done = slot.bytes_done;
         let command = slot.command.as_mut().expect("an issued slot has a command");
         let entry = match &mut command.work {
-            Work::Read { at, buffer, skip, bytes } => {
+            Work::Read { at, buffer, skip, bytes, is_idle } => {
                 let index = self.buffers.index(buffer.tag(), &self.ring, &self.shared.pool);
                 let rest = &mut buffer.bytes_mut()[*skip + done..*skip + *bytes];
                 let (memory, length, at) = (rest.as_mut_ptr(), length_of(rest), *at + done as u64);
+                let priority = if *is_idle { IDLE } else { 0 };
                 match index {
-                    Some(index) => opcode::ReadFixed::new(FILE, memory, length, index).offset(at).build(),
-                    None => opcode::Read::new(FILE, memory, length).offset(at).build(),
+                    Some(index) => opcode::ReadFixed::new(FILE, memory, length, index).offset(at).ioprio(priority).build(),
+                    None => opcode::Read::new(FILE, memory, length).offset(at).ioprio(priority).build(),
                 }
             }
             Work::Write { at, data, skip, bytes, fua } => {

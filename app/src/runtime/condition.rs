@@ -5,8 +5,9 @@ use super::notices::opening;
 use super::tally::Count;
 use super::volume_counts::VolumeCounts;
 use crate::device::{Slowed, StorePlace};
+use crate::machine::Affordable;
 use onefold_engine::memory::{Accountant, Part};
-use onefold_engine::stats::Stats;
+use onefold_engine::stats::{AdaptationCounts, Stats};
 use serde::{Deserialize, Serialize};
 
 /// The condition of a target.
@@ -27,6 +28,9 @@ pub struct Condition {
     /// The state of the guard, of a guarded volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<GuardUse>,
+    /// The share of writes that get their fingerprint at once, where some may be deferred.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adaptation: Option<Adaptation>,
     pub memory: Vec<PartUse>,
     /// The memory that the pool of blocks has from the system, in bytes.
     pub pool_bytes: u64,
@@ -35,6 +39,37 @@ pub struct Condition {
     /// The current place of the backing store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<StorePlace>,
+}
+
+/// The share of writes that get their fingerprint at once, and of the rate of the work out of line, with the reasons, in per cent.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Adaptation {
+    pub in_line: u8,
+    pub out_of_line: u8,
+    /// By the recent duplicates; none if that is off.
+    pub by_duplication: Option<u8>,
+    /// By the machine; none where that is off, or not known.
+    #[serde(flatten)]
+    pub affordable: Affordable,
+}
+
+impl Adaptation {
+    /// Returns it, where some writes may be deferred.
+    #[must_use]
+    pub fn of(counts: &AdaptationCounts, affordable: Affordable) -> Option<Self> {
+        let AdaptationCounts { selectivity: in_line, by_duplication, allowance } = *counts;
+        let is_on = by_duplication.is_some() || affordable != Affordable::default();
+        is_on.then_some(Self { in_line, out_of_line: allowance.out_of_line, by_duplication, affordable })
+    }
+
+    /// Describes it in a line.
+    #[must_use]
+    pub fn in_a_line(&self) -> String {
+        let reasons =
+            [("duplication", self.by_duplication), ("pressure", self.affordable.by_pressure), ("battery", self.affordable.by_battery)];
+        let reasons: Vec<String> = reasons.iter().filter_map(|(name, share)| Some(format!("{name} {} %", (*share)?))).collect();
+        format!("{} % of writes at once, and {} % of the rate out of line: {}", self.in_line, self.out_of_line, reasons.join(", "))
+    }
 }
 
 /// The state of the guard block.

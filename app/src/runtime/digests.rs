@@ -10,6 +10,8 @@ pub struct Written<'a> {
     pub buffer: &'a BufferMut,
     pub offset: u64,
     pub length: u64,
+    /// Its blocks get checksums, and no fingerprints.
+    pub is_deferred: bool,
 }
 
 impl Written<'_> {
@@ -21,15 +23,19 @@ impl Written<'_> {
 }
 
 /// Returns the digests of several writes, one for each frame of each: [`Digest::Partial`] where a write does not cover the block. All
-/// blocks are fingerprinted together, which is cheaper than one by one.
+/// blocks that are not deferred are fingerprinted together, which is cheaper than one by one.
 #[must_use]
 pub fn of_writes(fingerprinter: &Fingerprinter, writes: &[Written<'_>]) -> Vec<Vec<Digest>> {
+    let selected = writes.iter().filter(|write| !write.is_deferred);
     let whole: Vec<&[u8; BLOCK_SIZE]> =
-        writes.iter().flat_map(|write| (0..write.buffer.blocks()).filter(|&i| write.covers(i)).map(|i| write.buffer.block(i))).collect();
+        selected.flat_map(|write| (0..write.buffer.blocks()).filter(|&i| write.covers(i)).map(|i| write.buffer.block(i))).collect();
     let mut digests = fingerprinter.digests(&whole).into_iter();
-    let mut next = || digests.next().expect("each whole block has its digest");
-    let of = |write: &Written<'_>| (0..write.buffer.blocks()).map(|i| if write.covers(i) { next() } else { Digest::Partial }).collect();
-    writes.iter().map(of).collect()
+    let mut of_block = |write: &Written<'_>, i: usize| match write.covers(i) {
+        false => Digest::Partial,
+        true if write.is_deferred => fingerprinter.defer(write.buffer.block(i)),
+        true => digests.next().expect("each whole block that is not deferred has its digest"),
+    };
+    writes.iter().map(|write| (0..write.buffer.blocks()).map(|i| of_block(write, i)).collect()).collect()
 }
 
 /// Returns the digests of all frames.
@@ -50,7 +56,7 @@ mod tests {
         let mut buffer = BufferMut::zeroed(3);
         buffer.bytes_mut()[4096..].fill(7);
         let full = fingerprinter.digest(buffer.block(1));
-        let write = |offset, length| Written { buffer: &buffer, offset, length };
+        let write = |offset, length| Written { buffer: &buffer, offset, length, is_deferred: false };
         let digests = |offset, length| of_writes(&fingerprinter, &[write(offset, length)]).remove(0);
         assert_eq!(digests(4096, 3 * 4096), [Digest::Zero, full, full]);
         assert_eq!(digests(512, 3 * 4096 - 512), [Digest::Partial, full, full]);
@@ -58,6 +64,12 @@ mod tests {
         assert_eq!(digests(0, 4096), [Digest::Zero, Digest::Partial, Digest::Partial]);
         let together = of_writes(&fingerprinter, &[write(512, 2 * 4096), write(0, 3 * 4096)]);
         assert_eq!(together, [[Digest::Partial, full, Digest::Partial], [Digest::Zero, full, full]]);
+        let deferred = Written { is_deferred: true, ..write(512, 3 * 4096 - 512) };
+        let checksum = Digest::Checksum(fingerprinter.checksum(buffer.block(1)));
+        assert_eq!(
+            of_writes(&fingerprinter, &[deferred, write(0, 4096)]),
+            [[Digest::Partial, checksum, checksum], [Digest::Zero, Digest::Partial, Digest::Partial]]
+        );
         assert_eq!(of_all(&fingerprinter, &buffer), [Digest::Zero, full, full]);
     }
 }

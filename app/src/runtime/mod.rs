@@ -12,6 +12,7 @@ pub mod passthrough;
 pub mod promises;
 pub mod recording;
 pub mod ring;
+pub mod selection;
 pub mod tally;
 pub mod timer;
 mod todo;

@@ -90,7 +90,7 @@ impl Passthrough {
             Op::Read => {
                 let bytes = index(length);
                 let buffer = self.read_buffer((skip + bytes).div_ceil(BLOCK_SIZE), commands)?;
-                Work::Read { at, buffer, skip, bytes }
+                Work::Read { at, buffer, skip, bytes, is_idle: false }
             }
             Op::Write => {
                 let buffer = written.ok_or(Failure::Invalid)?;
@@ -135,6 +135,7 @@ impl Served for Passthrough {
             io: self.device.method(),
             slowed: self.device.slowed(),
             guard: None,
+            adaptation: None,
             memory: memory(self.pool.accountant()),
             pool_bytes: count(self.pool.bytes()),
             notices: notices::lines(Vec::new()),

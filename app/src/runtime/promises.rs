@@ -9,7 +9,9 @@
 
 use super::ring::{ContentPlace, LINK_BYTES, Record, Replay, ReplayError, Ring, Seq};
 use onefold_engine::buffer::BufferMut;
+use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::Superblock;
+use onefold_engine::format::entry::FingerprintEntry;
 use onefold_engine::interface::{Legacy, Promise, Promised, Traces};
 use onefold_engine::units::{Blocks, Epoch, Lbn, count};
 use std::collections::{HashMap, VecDeque};
@@ -118,7 +120,7 @@ impl Promises {
 
     fn append(&mut self, epoch: Epoch, what: &Promised) -> Option<Seq> {
         let (lbn, record) = match *what {
-            Promised::Link { lbn, pbn, slot, proof } => (Some(lbn), Record::Link { lbn, pbn, slot, proof }),
+            Promised::Link { lbn, pbn, slot, proof } => (Some(lbn), Record::Link { lbn, pbn, slot, proof: proof.encode() }),
             Promised::Content { lbn, ref content } => (Some(lbn), Record::Content { lbn, content: content.block(0) }),
             Promised::Zero { lbn } => (Some(lbn), Record::Zero { first: lbn, blocks: Blocks(1) }),
             Promised::Unmap { first, end } => (None, Record::Unmap { first, blocks: Blocks(end - first) }),
@@ -190,7 +192,11 @@ impl Promises {
 /// Converts a record for an engine; none where no server writes such a record.
 fn promised(record: Record<'_>) -> Option<Promised> {
     Some(match record {
-        Record::Link { lbn, pbn, slot, proof } => Promised::Link { lbn, pbn, slot, proof },
+        Record::Link { lbn, pbn, slot, proof } => {
+            // An earlier version wrote fingerprints without their kind.
+            let proof = FingerprintEntry::decode(&proof).unwrap_or_else(|_| FingerprintEntry::of(Fingerprint(proof)));
+            Promised::Link { lbn, pbn, slot, proof }
+        }
         Record::Content { lbn, content } => {
             let mut block = BufferMut::zeroed(1);
             *block.block_mut(0) = *content;
@@ -218,7 +224,6 @@ fn remove(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onefold_engine::fingerprint::Fingerprint;
     use onefold_engine::units::Pbn;
 
     #[test]
@@ -230,7 +235,7 @@ mod tests {
         assert!(
             promised(Record::Zero { first, blocks: Blocks(0) }).is_none() && promised(Record::Zero { first, blocks: Blocks(2) }).is_none()
         );
-        let proof = Fingerprint([0; 20]);
+        let proof = [0; 20];
         assert!(promised(Record::Link { lbn: first, pbn: Pbn(1), slot: 255, proof }).is_some(), "the engine knows its slots");
     }
 

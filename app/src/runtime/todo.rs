@@ -16,3 +16,8 @@ pub struct Todo {
     pub compressions: Vec<(IoId, Slice)>,
     pub asks_again: bool,
 }
+
+/// Joins the engine's number and whether digests are wanted.
+pub fn token(io: IoId, digest: bool) -> u64 {
+    (io.0 << 1) | u64::from(digest)
+}

@@ -8,24 +8,24 @@
 //! 3. Each request is answered once, by the `done` that came with it.
 //! 4. A panic of the engine ends the process: its state in memory cannot be trusted any more.
 
+mod served;
+
 use super::codec::{Codec, FEW_BLOCKS, compressed};
-use super::condition::{Condition, Counts, memory, state};
 use super::digests::{self, Written};
-use super::lived::Lived;
 use super::notices::Notices;
 use super::promises::{Left, Promises};
 use super::recording::entry::Asked;
 use super::recording::tap::{Tap, content_of};
+use super::selection::Selection;
 use super::tally::Tally;
 use super::timer::Timer;
-use super::todo::{Done, Todo};
+use super::todo::{Done, Todo, token};
 use super::verdict::verdict;
-use super::volume_counts::{self, VolumeCounts};
-use super::{Closing, Served};
 use crate::abort::AbortOnPanic;
 use crate::device::{Command, Completed, Completions, Device, Work};
+use crate::machine::Affordable;
 use crate::memory::pool::Pool;
-use crate::target::{Incoming, SharedTarget, Target, TargetInfo, together};
+use crate::target::{Incoming, Target, TargetInfo, together};
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Home};
 use onefold_engine::fingerprint::Fingerprinter;
@@ -59,6 +59,7 @@ pub struct Volume {
     client: Tally,
     notices: Notices,
     tap: Arc<Tap>,
+    selection: Selection,
     /// The function that asks for requests that were sent back.
     ask_again: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -125,6 +126,7 @@ impl Volume {
             client: Tally::default(),
             notices,
             tap,
+            selection: Selection::default(),
             ask_again: OnceLock::new(),
         });
         let sink: Arc<dyn Completions> = volume.clone();
@@ -200,6 +202,7 @@ impl Volume {
             request.id = RequestId(count(core.requests.insert(done)));
             core.engine.step(now, Event::Request(request), &mut core.actions);
         }
+        self.selection.set(core.engine.selectivity());
         let mut actions = std::mem::take(&mut core.actions);
         for action in actions.drain(..) {
             self.sort(core, action, todo);
@@ -209,9 +212,9 @@ impl Volume {
 
     fn sort(&self, core: &mut Core, action: Action, todo: &mut Todo) {
         match action {
-            Action::Read { io, at, buffer, digest, .. } => {
+            Action::Read { io, at, buffer, digest, is_idle, .. } => {
                 let bytes = buffer.bytes().len();
-                let work = Work::Read { at: at.get(), buffer, skip: 0, bytes };
+                let work = Work::Read { at: at.get(), buffer, skip: 0, bytes, is_idle };
                 todo.commands.push(Command { token: token(io, digest), work });
             }
             Action::Write { io, at, data, fua, .. } => {
@@ -261,11 +264,22 @@ impl Volume {
         }
     }
 
+    /// Takes what the machine can afford from now on.
+    pub fn afford(&self, affordable: Affordable) {
+        self.selection.afford(affordable);
+        self.feed(&mut vec![Event::Allowance(affordable.allowance())], Vec::new());
+    }
+
     /// Converts requests for the engine, with the digests of their data; it numbers them when it gets them.
     fn requests_of(&self, batch: Vec<Incoming>) -> Vec<(Request, Done)> {
         let writes: Vec<Written<'_>> = batch
             .iter()
-            .filter_map(|request| Some(Written { buffer: request.buffer.as_ref()?, offset: request.offset, length: request.length }))
+            .filter_map(|request| {
+                let (offset, length) = (request.offset, request.length);
+                // A recording names content by fingerprints.
+                let is_deferred = !self.tap.is_on() && self.selection.defers();
+                Some(Written { buffer: request.buffer.as_ref()?, offset, length, is_deferred })
+            })
             .collect();
         let mut digests = digests::of_writes(&self.fingerprinter, &writes).into_iter();
         let mut request_of = |incoming: Incoming| {
@@ -277,11 +291,6 @@ impl Volume {
         };
         batch.into_iter().map(&mut request_of).collect()
     }
-}
-
-/// Joins the engine's number and whether digests are wanted.
-fn token(io: IoId, digest: bool) -> u64 {
-    (io.0 << 1) | u64::from(digest)
 }
 
 impl Target for Volume {
@@ -337,57 +346,5 @@ impl Completions for Volume {
         events.extend(batch.drain(..).map(|completed| self.event_of(completed)));
         self.feed(&mut events, Vec::new());
         SPARE.with_borrow_mut(|spare| spare.0 = events);
-    }
-}
-
-impl Served for Volume {
-    fn target(self: Arc<Self>) -> SharedTarget {
-        self
-    }
-
-    fn order(&self, order: Event) {
-        self.feed(&mut vec![order], Vec::new());
-    }
-
-    fn close(&self) -> Closing {
-        self.pool.close();
-        self.feed(&mut vec![Event::Close], Vec::new());
-        let core = self.closed.wait_while(self.core(), |core| core.closed.is_none()).unwrap_or_else(PoisonError::into_inner);
-        let clean = core.closed == Some(true);
-        drop(core);
-        self.timer.stop();
-        self.codec.iter().for_each(Codec::stop);
-        self.device.stop();
-        if clean { Closing::Clean } else { Closing::Failed }
-    }
-
-    fn condition(&self) -> Condition {
-        let stats = self.core().engine.stats();
-        Condition {
-            pid: std::process::id(),
-            state: state(&stats),
-            bytes: self.info.bytes,
-            io: self.device.method(),
-            slowed: self.device.slowed(),
-            guard: None,
-            memory: memory(self.pool.accountant()),
-            pool_bytes: count(self.pool.bytes()),
-            notices: self.notices.all(volume_counts::used_percent(&stats)),
-            store: self.device.place(),
-        }
-    }
-
-    fn counts(&self) -> Counts {
-        let stats = self.core().engine.stats();
-        Counts {
-            client: self.client.counts(),
-            device: volume_counts::device(&stats.ledger),
-            lifetime: Some(Lived::of(&stats.lifetime)),
-            volume: Some(VolumeCounts::of(&stats, self.notices.recounted_blocks())),
-        }
-    }
-
-    fn tap(&self) -> &Arc<Tap> {
-        &self.tap
     }
 }

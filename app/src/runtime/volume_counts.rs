@@ -161,6 +161,9 @@ pub struct Dedup {
     pub filtered: u64,
     /// New blocks whose content had reached its limit of links.
     pub overflows: u64,
+    /// New blocks that were deferred.
+    #[serde(default)]
+    pub deferred: u64,
     pub index_entries: u64,
     pub index_capacity: u64,
     pub read_cache_hits: u64,
@@ -296,6 +299,7 @@ impl VolumeCounts {
                 new_blocks: ledger.new_blocks,
                 filtered: ledger.filtered,
                 overflows: ledger.overflows,
+                deferred: ledger.deferred,
                 index_entries: stats.index_entries,
                 index_capacity: stats.index_capacity,
                 read_cache_hits: ledger.cache_hits,

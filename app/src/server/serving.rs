@@ -17,6 +17,7 @@ use crate::device::room::watch as watch_room;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::door::{Clients, Ready};
 use crate::heartbeat::{Claim, Guarded, watch};
+use crate::machine::{self, Gauge};
 use crate::memory::pool::Pool;
 use crate::runtime::hook::Hook;
 use crate::runtime::notices::Notices;
@@ -143,6 +144,7 @@ struct Parts {
     promises: Option<(Promises, Left)>,
     notices: Notices,
     backing: Arc<Backing>,
+    gauge: Option<Gauge>,
 }
 
 impl Parts {
@@ -164,7 +166,8 @@ impl Parts {
         settings.facts.retries_when_full = send_again;
         let notices = Notices::new(options.on_warning.as_ref().map(|command| Hook::start(command.clone(), plan.path.clone())));
         settings.facts.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
-        Ok(Self { superblock: chosen.into_service(), settings, device, pool, promises, notices, backing })
+        let gauge = options.adapt.watches().then(|| Gauge::new(options.adapt, &options.machine_root));
+        Ok(Self { superblock: chosen.into_service(), settings, device, pool, promises, notices, backing, gauge })
     }
 
     fn open(self) -> Arc<Volume> {
@@ -172,6 +175,9 @@ impl Parts {
         let volume = Volume::open(self.superblock, self.settings, self.device, self.pool, self.promises, self.notices);
         if gives_back {
             watch_room(self.backing, Arc::downgrade(&volume), |volume, room| volume.feed(&mut vec![Event::StoreRoom(room)], Vec::new()));
+        }
+        if let Some(gauge) = self.gauge {
+            machine::watch(gauge, Arc::downgrade(&volume), Volume::afford);
         }
         volume
     }

@@ -149,7 +149,7 @@ fn supervise(tag: &str, file: &str, deaths: usize) -> Result<(), Box<dyn Error>>
     }
     let limit = DeathLimit { deaths, ..DeathLimit::default() };
     let without_resend = std::env::var_os("FUSE_RAM_WITHOUT_RESEND").is_some();
-    let plan = Plan { source: file.to_owned(), tag: tag.to_owned(), threads: THREADS, limit, without_resend };
+    let plan = Plan { source: file.to_owned(), tag: tag.to_owned(), threads: THREADS, request_bytes: 1 << 20, limit, without_resend };
     let mut crew = Crew { me: std::env::current_exe()?, tag: tag.to_owned(), file: file.to_owned() };
     Ok(supervisor::supervise(&plan, &mut crew)?)
 }
@@ -161,7 +161,7 @@ fn serve(tag: &str, file: &str, kept: &str, ready: &str, supervisor: &str) -> Re
         eprintln!("server: {refused} was refused");
     }
     let target = FileTarget::open(file)?;
-    let config = Config { channels: lent.kept, tag: tag.to_owned(), detach: detach_command };
+    let config = Config { channels: lent.kept, tag: tag.to_owned(), request_bytes: 1 << 20, detach: detach_command };
     let mut server = Fuse::start(config, Arc::new(target))?;
     if let Ok(ms) = std::env::var("FUSE_RAM_READY_AFTER_MS") {
         std::thread::sleep(std::time::Duration::from_millis(ms.parse()?));

@@ -54,12 +54,13 @@ impl Target for Unpluggable {
 
 fn serve(file: &str, at: &Path) -> Result<(), Box<dyn Error>> {
     let target = Arc::new(Unpluggable { file: FileTarget::open(file)?, order: Mutex::default() });
-    let mut session = Session::mount(NAME, THREADS)?;
+    let mut session = Session::mount(NAME, THREADS, 1 << 20)?;
     move_mount(session.root().ok_or("the session has no mount")?, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     session.release();
     let channels = session.channels().iter().map(std::os::fd::OwnedFd::try_clone).collect::<Result<_, _>>()?;
     let detach = |_: &Path| Start::of("true");
-    let server = Fuse::start(Config { channels, tag: NAME.to_owned(), detach }, Arc::clone(&target) as Arc<dyn Target>)?;
+    let server =
+        Fuse::start(Config { channels, tag: NAME.to_owned(), request_bytes: 1 << 20, detach }, Arc::clone(&target) as Arc<dyn Target>)?;
     println!("back");
     for line in std::io::stdin().lock().lines() {
         let line = line?;

@@ -2,7 +2,6 @@
 
 use crate::tools::Random;
 use onefold::runtime::ring::{ContentPlace, Record, Ring, Seq};
-use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::units::{BLOCK_SIZE, Blocks, Epoch, Lbn, Pbn};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -40,7 +39,7 @@ fn record(number: u64, content: &mut [u8; BLOCK_SIZE]) -> Record<'_> {
             Record::Content { lbn: first, content }
         }
         _ => {
-            let proof = Fingerprint([random.below(256).to_le_bytes()[0]; 20]);
+            let proof = [random.below(256).to_le_bytes()[0]; 20];
             Record::Link { lbn: first, pbn: Pbn(random.below(1 << 40)), slot: u8::try_from(random.below(16)).unwrap(), proof }
         }
     }

@@ -13,13 +13,12 @@
 //! 5. What an epoch defers to the next is promised again, for the next, before the epoch's own promises are forgotten.
 //! 6. A content gives its room in the journal back when a later promise for its LBN is there. So it is promised again by its block as soon
 //!    as it is on the device, in a block of its own or in a pack.
-//! 7. Replayed promises (`replay.rs`) are committed before the first request is served. A promise of a block has the fingerprint that
-//!    proves its content, and the end of an epoch is sent with the trace that the epoch left on the medium (`proof.rs`).
+//! 7. Replayed promises (`replay.rs`) are committed before the first request is served. A promise of a block has the fingerprint or
+//!    checksum that proves its content, and the end of an epoch is sent with the trace that the epoch left on the medium (`proof.rs`).
 
 use super::Proofs;
 use crate::buffer::Slice;
-use crate::fingerprint::Fingerprint;
-use crate::format::entry::MapEntry;
+use crate::format::entry::{FingerprintEntry, MapEntry};
 use crate::format::page::{PageId, SECTORS};
 use crate::interface::{Action, Promise, Promised, Trace, Traces};
 use crate::io::Stage;
@@ -74,14 +73,14 @@ pub(super) struct EpochPromises {
 pub(crate) struct SlotContent {
     pub lbn: Lbn,
     pub slot: u8,
-    pub fingerprint: Fingerprint,
+    pub name: FingerprintEntry,
 }
 
-/// The content of a block, with its fingerprint.
+/// The content of a block, with its fingerprint, or with its checksum where it was deferred.
 #[derive(Clone, Copy)]
-pub(crate) struct FingerprintedBlock<'a> {
+pub(crate) struct NamedContent<'a> {
     pub slice: &'a Slice,
-    pub fingerprint: Fingerprint,
+    pub name: FingerprintEntry,
 }
 
 /// A promise of a request that is not acknowledged yet.
@@ -136,7 +135,7 @@ impl Journal {
     pub fn content_lies_there(&mut self, store: &mut Store, pbn: Pbn, is_good: bool) {
         let Some(slots) = self.on_the_way.remove(&pbn).filter(|_| is_good) else { return };
         let (epoch, open) = (store.tables.open.number, &self.open);
-        let by_block = |SlotContent { lbn, slot, fingerprint: proof }: SlotContent| {
+        let by_block = |SlotContent { lbn, slot, name: proof }: SlotContent| {
             let means_it = store.tables.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot });
             let order = open.orders.get(&lbn).filter(|_| means_it && open.by_content.contains_key(&lbn))?;
             Some(PendingPromise { order: *order, promise: Promise { epoch, what: Promised::Link { lbn, pbn, slot, proof } } })

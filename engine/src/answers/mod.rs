@@ -9,7 +9,7 @@ mod promise;
 mod proofs;
 
 pub(crate) use anticipate::Anticipation;
-pub(crate) use journal::{FingerprintedBlock, Journal, PendingPromise, SlotContent};
+pub(crate) use journal::{Journal, NamedContent, PendingPromise, SlotContent};
 pub(crate) use proofs::{BlockInTables, Proofs};
 
 use crate::interface::{Failure, Reply, Request, RequestId};

@@ -1,7 +1,7 @@
 //! The promises that requests make when they are acknowledged.
 
 use super::Answers;
-use super::journal::{FingerprintedBlock, Journal, PendingPromise};
+use super::journal::{Journal, NamedContent, PendingPromise};
 use crate::interface::{Promise, Promised, RequestId};
 use crate::io::Stage;
 use crate::store::Store;
@@ -17,7 +17,7 @@ impl Answers {
         epoch: Epoch,
         lbn: Lbn,
         (pbn, slot): (Pbn, u8),
-        content: FingerprintedBlock<'_>,
+        content: NamedContent<'_>,
     ) {
         if !store.settings.facts.keeps_journal || store.io.stage == Stage::Replaying {
             return;
@@ -40,7 +40,7 @@ impl Answers {
                 pending.left += 1;
                 self.content_waiters.entry(pbn).or_default().push(request);
             }
-            return self.promise(store, request, epoch, Promised::Link { lbn, pbn, slot, proof: content.fingerprint });
+            return self.promise(store, request, epoch, Promised::Link { lbn, pbn, slot, proof: content.name });
         }
         let of_epoch = self.journal.of(epoch, store.tables.open.number);
         if of_epoch.contents >= contents_max {

@@ -17,8 +17,8 @@ const RUN_BLOCKS_MAX: u64 = 16;
 /// The contents that replayed promises name, and whether they were found.
 #[derive(Default)]
 pub(crate) struct Proofs {
-    /// Blocks and slots that promises name, with the expected fingerprints.
-    pub wanted: BTreeSet<(Pbn, u8, Fingerprint)>,
+    /// Blocks and slots that promises name, with the expected fingerprints or checksums.
+    pub wanted: BTreeSet<(Pbn, u8, FingerprintEntry)>,
     /// Runs of blocks that are still to be read.
     pub runs: VecDeque<(Pbn, u64)>,
     pub blocks_under_way: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Proofs {
     /// Packs with wanted content that no table named, with their authenticators. Their epoch did not become durable.
     pub unnamed: Map<Pbn, Fingerprint>,
     /// The wanted contents that were found.
-    pub found: BTreeSet<(Pbn, u8, Fingerprint)>,
+    pub found: BTreeSet<(Pbn, u8, FingerprintEntry)>,
     /// Whether found content was written again and not flushed yet.
     pub is_unflushed: bool,
     pub is_flushing: bool,
@@ -47,7 +47,7 @@ impl Proofs {
             Promised::Link { pbn, slot, proof, .. } if pbn.0 < data_blocks => Some((pbn, slot, proof)),
             _ => None,
         };
-        let wanted: BTreeSet<(Pbn, u8, Fingerprint)> = promises.iter().filter_map(named).collect();
+        let wanted: BTreeSet<(Pbn, u8, FingerprintEntry)> = promises.iter().filter_map(named).collect();
         let mut runs: VecDeque<(Pbn, u64)> = VecDeque::new();
         for &(pbn, ..) in &wanted {
             match runs.back_mut() {
@@ -71,8 +71,8 @@ impl Proofs {
         self.unnamed.get(&pbn).copied()
     }
 
-    /// Whether a block or slot was found to hold the content with this fingerprint.
-    pub fn has(&self, pbn: Pbn, slot: u8, proof: &Fingerprint) -> bool {
+    /// Whether a block or slot was found to hold the content that this proves.
+    pub fn has(&self, pbn: Pbn, slot: u8, proof: &FingerprintEntry) -> bool {
         self.found.contains(&(pbn, slot, *proof))
     }
 }
@@ -82,11 +82,11 @@ impl Proofs {
     pub fn note_content(&mut self, store: &Store, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
         let authentic = store.authentic(pbn, block).is_some();
         let slots = if authentic { unit::slots(block).unwrap_or_default() } else { Vec::new() };
-        let is_there = |&&(_, slot, proof): &&(Pbn, u8, Fingerprint)| match slot {
-            0 => digest == Digest::Of(proof),
-            _ => slots.get(usize::from(slot) - 1).is_some_and(|slot| slot.fingerprint == proof),
+        let is_there = |&&(_, slot, proof): &&(Pbn, u8, FingerprintEntry)| match slot {
+            0 => proof.proves(&store.keys.fingerprinter, digest, block),
+            _ => slots.get(usize::from(slot) - 1).is_some_and(|slot| FingerprintEntry::of(slot.fingerprint) == proof),
         };
-        let of_block = self.wanted.range((pbn, 0, Fingerprint([0; 20]))..).take_while(|(of, ..)| *of == pbn);
+        let of_block = self.wanted.range((pbn, 0, FingerprintEntry::NONE)..).take_while(|(of, ..)| *of == pbn);
         let found: Vec<_> = of_block.filter(is_there).copied().collect();
         let is_any = !found.is_empty();
         self.found.extend(found);
@@ -109,8 +109,7 @@ impl BlockInTables {
         match self.entry.kind {
             Kind::None => self.is_linked,
             Kind::Carrier => store.authentic(pbn, block) == Some(self.entry.value),
-            Kind::Fingerprint => digest == Digest::Of(self.entry.value),
-            Kind::Checksum => self.entry.is_of(&store.keys.fingerprinter, block) == Some(true),
+            Kind::Fingerprint | Kind::Checksum => self.entry.proves(&store.keys.fingerprinter, digest, block),
         }
     }
 }

@@ -7,8 +7,10 @@
 //!    kept by its entry alone, until it is reclaimed.
 //! 5. Its reads are limited to a rate, and it makes no records while those of the open epoch fill a quarter of their memory; if somebody
 //!    has asked for it, half of their memory, so that the epoch is sealed then.
+//! 6. Blocks that were deferred are read while candidates are gathered, and get their fingerprints (`naming.rs`).
 
 mod carriers;
+mod naming;
 mod sweep;
 
 use crate::answers::Answers;
@@ -57,6 +59,8 @@ pub(crate) struct OutOfLine {
     /// The slots of carriers that it has read, and its reads of carriers that are under way.
     known: KnownSlots,
     reading: u64,
+    /// A block that was deferred and could not be given its fingerprint.
+    unnamed: Option<Pbn>,
     /// The LBNs that somebody asked for.
     asked: Ranges,
     pub waits: bool,
@@ -79,6 +83,7 @@ impl OutOfLine {
             candidates: Vec::new(),
             known: KnownSlots::default(),
             reading: 0,
+            unnamed: None,
             asked,
             waits: false,
             pause: None,
@@ -107,7 +112,8 @@ impl OutOfLine {
     }
 
     fn may_work(&self, store: &Store) -> bool {
-        !store.uncompared.is_paused && store.settings.finds_out_of_line() && !store.is_read_only()
+        let is_affordable = store.uncompared.is_asked || store.adaptation.allowance().out_of_line > 0;
+        is_affordable && !store.uncompared.is_paused && store.settings.finds_out_of_line() && !store.is_read_only()
     }
 
     fn is_due(&self, store: &Store) -> bool {
@@ -117,7 +123,7 @@ impl OutOfLine {
 
     fn begins_at(&self, store: &Store) -> Option<Time> {
         let (delay, pages) = (store.settings.knobs.out_of_line_delay_ms, store.geometry.pages_of_blocks(Region::Fingerprints));
-        let is_worth_it = pages <= store.skipped.named() * PAGES_A_CANDIDATE;
+        let is_worth_it = pages <= store.skipped.lbns() * PAGES_A_CANDIDATE;
         store.skipped.since().map(|since| since.plus_ms(if is_worth_it { delay } else { delay.saturating_mul(RARE) }))
     }
 
@@ -198,7 +204,8 @@ impl OutOfLine {
     fn pause_after_reads(&mut self, store: &Store, reads: u64) {
         self.waits = true;
         let rate = store.settings.knobs.out_of_line_reads_per_second;
-        let rate = if store.uncompared.is_asked { rate.saturating_mul(ASKED) } else { rate };
+        let share = u64::from(store.adaptation.allowance().out_of_line);
+        let rate = if store.uncompared.is_asked { rate.saturating_mul(ASKED) } else { (rate.saturating_mul(share) / 100).max(1) };
         self.pause = Some(store.io.now.plus_ns((reads * 1_000_000_000).div_ceil(rate)));
     }
 
@@ -218,7 +225,11 @@ impl OutOfLine {
                         self.candidates.reserve_exact(self.batch.named_max() - self.candidates.len());
                         self.candidates.push(self.batch.layout.entry(lbn, &fp));
                     }
-                    Ok(None) => {}
+                    Ok(None) => match store.deferred(lbn) {
+                        Ok(Some(pbn)) if self.unnamed != Some(pbn) => return self.read_unnamed(store, pbn),
+                        Ok(_) => {}
+                        Err(page) => return self.wait(store, page, 1),
+                    },
                     Err(Blocked::Page(page)) => return self.wait(store, page, 1),
                     Err(Blocked::Carrier(pbn)) => return self.read_carriers(store, [pbn]),
                     Err(_) => return self.wait_for_room(store),

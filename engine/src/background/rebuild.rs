@@ -31,6 +31,8 @@ pub(crate) struct IndexRebuild {
     pub(super) named: u64,
     /// Fingerprints were left out: those of carriers that were not read, or of an unreadable page.
     pub(super) left_some_out: bool,
+    /// Some block has only a checksum: it was deferred.
+    saw_deferred: bool,
     pub waits: bool,
     finished: bool,
     /// A second pass over all pages is due, for blocks without a fingerprint; and this is that pass.
@@ -53,6 +55,7 @@ impl IndexRebuild {
             unnamed: 0,
             named: 0,
             left_some_out: false,
+            saw_deferred: false,
             waits: false,
             finished: false,
             goes_again: false,
@@ -155,7 +158,8 @@ impl IndexRebuild {
             return;
         }
         self.finished = true;
-        if store.index.rebuild_ended(self.done >= self.pages && !self.left_some_out) {
+        let is_all_named = !self.saw_deferred && store.io.ledger.deferred == 0;
+        if store.index.rebuild_ended(self.done >= self.pages && !self.left_some_out) && is_all_named {
             store.skipped.clear();
             store.uncompared.forget_skipped();
         }
@@ -182,6 +186,7 @@ impl IndexRebuild {
                     self.entries += u64::from(entries.offer(&entry.value, pbn));
                 }
                 Kind::Carrier => carriers.push(pbn),
+                Kind::Checksum => self.saw_deferred |= entry.short().is_none(),
                 _ => {}
             }
         }

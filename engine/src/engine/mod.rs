@@ -95,6 +95,7 @@ impl Engine {
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::GuardFailed => self.fail("a read or write of the guard block"),
             Event::Deduplicate(order) => self.background.out_of_line.order(store, order),
+            Event::Allowance(allowance) => store.adaptation.allow(allowance),
             Event::IndexMemory(bytes) => {
                 store.resize_index(bytes.0);
                 self.background.rebuild.start_over(store);

@@ -37,6 +37,7 @@ impl Engine {
             index_entries: store.index.len(),
             index_capacity: store.index.capacity(),
             out_of_line: background.out_of_line.counts(store),
+            adaptation: store.adaptation.counts(),
             garbage_possible: store.medium.superblock.garbage_possible,
             recount_running: background.recount.running(),
             memory: Part::ALL.iter().map(|&p| (p.name(), accountant.used(p), accountant.peak(p), accountant.limit(p))).collect(),
@@ -53,6 +54,13 @@ impl Engine {
     #[must_use]
     pub fn linked_out_of_line(&self) -> u64 {
         self.background.out_of_line.linked()
+    }
+
+    /// The share of writes that are to get their fingerprint at once, in per cent. The runtime defers the others
+    /// ([`is_selected`](crate::adaptation::is_selected), [`Fingerprinter::defer`](crate::fingerprint::Fingerprinter::defer)).
+    #[must_use]
+    pub fn selectivity(&self) -> u8 {
+        self.store.adaptation.selectivity()
     }
 
     /// The volume's work for its own consistency, in one word: for reports, and for the explorer's table.

@@ -105,7 +105,7 @@ impl MapEntry {
 }
 
 /// The kind of a fingerprint entry. Each kind but `None` counts one in refs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Nothing.
     #[default]
@@ -139,7 +139,7 @@ impl Kind {
 }
 
 /// The entry of a physical block that identifies its content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FingerprintEntry {
     pub kind: Kind,
     /// All zero where the kind is `None`.
@@ -170,6 +170,12 @@ impl FingerprintEntry {
         Self { kind: Kind::Checksum, value: Fingerprint(value) }
     }
 
+    /// The entry of a block with this checksum ([`Fingerprinter::checksum`]).
+    #[must_use]
+    pub const fn of_checksum(value: Fingerprint) -> Self {
+        Self { kind: Kind::Checksum, value }
+    }
+
     /// The short name that it is, if it is one: a checksum as short as that would be the work of 2^96 blocks.
     #[must_use]
     pub fn short(&self) -> Option<u32> {
@@ -186,6 +192,16 @@ impl FingerprintEntry {
             (Kind::Checksum, Some(short)) => Some(matches!(fingerprinter.digest(block), Digest::Of(value) if value.short() == short)),
             (Kind::Fingerprint, _) => Some(fingerprinter.digest(block) == Digest::Of(self.value)),
             (Kind::None | Kind::Carrier, _) => None,
+        }
+    }
+
+    /// Whether the entry, of kind 1 or 2, says what a block's bytes are. `digest`: that of these bytes.
+    #[must_use]
+    pub fn proves(&self, fingerprinter: &Fingerprinter, digest: Digest, block: &[u8; BLOCK_SIZE]) -> bool {
+        match self.kind {
+            Kind::Fingerprint => digest == Digest::Of(self.value),
+            Kind::Checksum => self.is_of(fingerprinter, block) == Some(true),
+            Kind::None | Kind::Carrier => false,
         }
     }
 

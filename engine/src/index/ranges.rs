@@ -12,13 +12,14 @@ pub(super) const RANGE_BYTES: u64 = 48;
 pub(crate) struct Ranges {
     /// The end of each range, by its first LBN.
     ends: BTreeMap<Lbn, Lbn>,
+    lbns: u64,
     max: usize,
 }
 
 impl Ranges {
     /// Makes an empty set of at most `max` ranges. A set of no range takes nothing in.
     pub fn new(max: usize) -> Self {
-        Self { ends: BTreeMap::new(), max }
+        Self { ends: BTreeMap::new(), lbns: 0, max }
     }
 
     /// The number of ranges, and the most that there may be.
@@ -32,7 +33,7 @@ impl Ranges {
 
     /// The number of LBNs.
     pub fn lbns(&self) -> u64 {
-        self.ends.iter().map(|(&first, &end)| end - first).sum()
+        self.lbns
     }
 
     pub fn first(&self) -> Option<Lbn> {
@@ -46,13 +47,23 @@ impl Ranges {
         }
         // From the last to the first of those that it overlaps or touches.
         while let Some((&before, &upto)) = self.ends.range(..=end).next_back().filter(|&(_, &upto)| upto >= first) {
-            self.ends.remove(&before);
+            self.remove(before, upto);
             (first, end) = (first.min(before), end.max(upto));
         }
         if self.ends.len() >= self.max {
             (first, end) = self.join_nearest(first, end);
         }
+        self.insert(first, end);
+    }
+
+    fn insert(&mut self, first: Lbn, end: Lbn) {
         self.ends.insert(first, end);
+        self.lbns += end - first;
+    }
+
+    fn remove(&mut self, first: Lbn, end: Lbn) {
+        self.ends.remove(&first);
+        self.lbns -= end - first;
     }
 
     /// Removes the range that is nearest to this one. Returns the range that covers both.
@@ -65,16 +76,16 @@ impl Ranges {
             (None, above) => above,
         };
         let Some((other_first, other_end)) = nearest else { return (first, end) };
-        self.ends.remove(&other_first);
+        self.remove(other_first, other_end);
         (first.min(other_first), end.max(other_end))
     }
 
     /// Removes all LBNs below this one.
     pub fn remove_below(&mut self, lbn: Lbn) {
         while let Some((&first, &end)) = self.ends.first_key_value().filter(|&(&first, _)| first < lbn) {
-            self.ends.remove(&first);
+            self.remove(first, end);
             if end > lbn {
-                self.ends.insert(lbn, end);
+                self.insert(lbn, end);
             }
         }
     }

@@ -130,6 +130,15 @@ impl Skipped {
             return true;
         }
         self.has_overflowed = true;
+        self.add_unnamed(lbn, now)
+    }
+
+    /// Notes an LBN that was given content without a fingerprint. Whether there is such a buffer.
+    pub fn add_unnamed(&mut self, lbn: Lbn, now: Time) -> bool {
+        if self.named_max == 0 {
+            return false;
+        }
+        self.since.get_or_insert(now);
         if self.unnamed.len() < self.unnamed_max {
             self.unnamed.reserve_exact(self.unnamed_max - self.unnamed.len());
             self.unnamed.push(lbn);
@@ -162,9 +171,9 @@ impl Skipped {
         (self.since, self.has_overflowed) = (None, false);
     }
 
-    /// The number of entries with a fingerprint.
-    pub fn named(&self) -> u64 {
-        count(self.named.len())
+    /// The number of LBNs.
+    pub fn lbns(&self) -> u64 {
+        count(self.named.len() + self.unnamed.len()) + self.ranges.lbns()
     }
 
     /// The most entries with a fingerprint.

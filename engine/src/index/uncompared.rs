@@ -2,7 +2,8 @@
 //! the skipped buffer and the orders of somebody hold: the next opening compares all LBNs of these regions.
 //!
 //! 1. What the superblock lacks is in it a minute later: a crash forgets no more than that.
-//! 2. A region is left out only when all its LBNs have been compared.
+//! 2. While content that was deferred waits, a look-up that finds nothing proves nothing, so further new content is skipped, too.
+//! 3. A region is left out only when all its LBNs have been compared.
 
 use crate::format::regions::{RegionSize, Regions};
 use crate::format::superblock::Uncompared as Saved;
@@ -15,6 +16,9 @@ pub(crate) struct Uncompared {
     skipped: Regions,
     /// Regions that are being compared, and those that somebody has asked for.
     under_way: Regions,
+    /// Whether any of both may have been deferred.
+    skipped_unnamed: bool,
+    unnamed_under_way: bool,
     /// Somebody has asked for some of it, and has paused it.
     pub is_asked: bool,
     pub is_paused: bool,
@@ -32,7 +36,19 @@ impl Uncompared {
         let (size, none) = (RegionSize::of(logical_blocks), Regions::default());
         let Saved { regions, is_asked, is_paused } = saved;
         let (skipped, under_way) = if is_asked { (none, regions) } else { (regions, none) };
-        Self { size, skipped, under_way, is_asked, is_paused, saved, save_at: None, save_ms }
+        let skipped_unnamed = saved != Saved::default();
+        Self {
+            size,
+            skipped,
+            under_way,
+            skipped_unnamed,
+            unnamed_under_way: skipped_unnamed,
+            is_asked,
+            is_paused,
+            saved,
+            save_at: None,
+            save_ms,
+        }
     }
 
     /// The ranges of LBNs that were skipped.
@@ -54,6 +70,17 @@ impl Uncompared {
         }
     }
 
+    /// Notes an LBN that enters the skipped buffer, and was deferred.
+    pub fn defer(&mut self, lbn: Lbn, now: Time) {
+        self.skipped_unnamed = true;
+        self.skip(lbn, now);
+    }
+
+    /// Whether content that was deferred may wait for its fingerprint.
+    pub fn has_unnamed(&self) -> bool {
+        self.skipped_unnamed || self.unnamed_under_way
+    }
+
     /// Notes what somebody has asked for. It is saved at once.
     pub fn ask(&mut self, first: Lbn, end: Lbn, now: Time) {
         (self.size.region_of(first)..=self.size.region_of(Lbn(end.0 - 1))).for_each(|region| self.under_way.add(region));
@@ -70,12 +97,13 @@ impl Uncompared {
     /// Notes that all of the skipped buffer is being compared from now on.
     pub fn begin(&mut self) {
         self.under_way.add_all(&self.skipped);
+        self.unnamed_under_way |= std::mem::take(&mut self.skipped_unnamed);
         self.skipped = Regions::default();
     }
 
     /// Notes that all that was being compared has been.
     pub fn end(&mut self, now: Time) {
-        (self.under_way, self.is_asked) = (Regions::default(), false);
+        (self.under_way, self.unnamed_under_way, self.is_asked) = (Regions::default(), false, false);
         if self.saved.is_asked {
             self.save_at.get_or_insert(now.plus_ms(self.save_ms));
         }
@@ -84,7 +112,7 @@ impl Uncompared {
 
     /// Notes that nothing of the skipped buffer need be compared.
     pub fn forget_skipped(&mut self) {
-        self.skipped = Regions::default();
+        (self.skipped, self.skipped_unnamed) = (Regions::default(), false);
         self.save_if_it_lacks();
     }
 

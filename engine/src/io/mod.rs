@@ -120,8 +120,9 @@ impl Io {
     pub fn read(&mut self, what: IoFor, at: Bytes, blocks: usize, digest: bool, class: Class) {
         let buffer = self.buffer(blocks);
         self.ledger.read(class, count(blocks));
+        let is_idle = what.is_idle();
         let io = self.begin(what);
-        self.out.push(Action::Read { io, at, buffer, digest, class });
+        self.out.push(Action::Read { io, at, buffer, digest, is_idle, class });
     }
 
     /// Sends a flush to the device.

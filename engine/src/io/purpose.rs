@@ -42,6 +42,12 @@ pub(crate) enum IoFor {
     ReadForFingerprint {
         first: Pbn,
     },
+    /// Reads blocks that were deferred, to give them their fingerprints.
+    ReadForNaming {
+        first: Pbn,
+        /// The one that is needed now.
+        wanted: Pbn,
+    },
     DigestForWrite {
         op: usize,
     },
@@ -97,6 +103,16 @@ pub(crate) enum IoFor {
     },
     /// Reads a page that may hold the epoch of such content.
     PageForVerification(PageId),
+}
+
+impl IoFor {
+    /// Whether it reads content that only background work waits for. A page is not such content: a client may come to wait for it, too.
+    pub const fn is_idle(&self) -> bool {
+        matches!(
+            self,
+            Self::ReadForIndex { .. } | Self::ReadForOutOfLine { .. } | Self::ReadForNaming { .. } | Self::ReadForFingerprint { .. }
+        )
+    }
 }
 
 /// The purpose of a flush.

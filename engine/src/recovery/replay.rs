@@ -14,8 +14,7 @@ use super::Recovery;
 use super::proof::{adopt_trace_of_log, has_trace, read_proofs};
 use crate::answers::{Answers, Proofs};
 use crate::buffer::Slice;
-use crate::fingerprint::{Digest, Fingerprint};
-use crate::format::entry::{Kind, MapEntry, SLOT_MAX};
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry, SLOT_MAX};
 use crate::format::page::PageId;
 use crate::interface::{Action, Class, Legacy, Notice, Promised};
 use crate::io::{Arrived, IoFor, Stage};
@@ -97,7 +96,7 @@ impl Recovery {
         let Some(Promised::Link { proof, .. }) = answers.journal.to_replay.front() else { return };
         let block = buffer.freeze().slice(0, 1);
         let is_right = match slot {
-            0 => digests.first() == Some(&Digest::Of(*proof)),
+            0 => digests.first().is_some_and(|&digest| proof.proves(&store.keys.fingerprinter, digest, block.block(0))),
             _ => store.authentic(pbn, block.block(0)).is_some(),
         };
         match in_slot(&block, slot).filter(|_| result.is_ok() && is_right) {
@@ -161,7 +160,7 @@ fn replay_link(
     answers: &mut Answers,
     lbn: Lbn,
     (pbn, slot): (Pbn, u8),
-    proof: &Fingerprint,
+    proof: &FingerprintEntry,
 ) -> bool {
     let to = MapEntry::Block { pbn, slot };
     match store.tables.lookup(&mut store.io, lbn) {

@@ -5,7 +5,7 @@
 //! 2. A block is linked to only if the fingerprint table, or a pending block, confirms what the index says.
 //! 3. Nothing here waits: the error says what is missing ([`Blocked`]), and the caller calls again.
 
-use crate::answers::{Answers, FingerprintedBlock};
+use crate::answers::{Answers, NamedContent};
 use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
@@ -32,21 +32,27 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
     scheme.admit_records(store, 1)?;
     let &Written { request, lbn, slice, digest, compared, is_lone } = written;
     let epoch = store.tables.open.number;
-    let fingerprint = match digest {
+    let name = match digest {
         Digest::Zero => {
             store.io.ledger.zeroes += 1;
             answers.promise(store, request, epoch, Promised::Zero { lbn });
             store.set_point(lbn, MapEntry::Zero);
             return Ok(());
         }
-        Digest::Of(fingerprint) => fingerprint,
+        Digest::Of(fingerprint) => FingerprintEntry::of(fingerprint),
+        Digest::Checksum(value) => FingerprintEntry::of_checksum(value),
         Digest::Partial => return Err(Blocked::Failed(Failure::Invalid)),
     };
-    let content = FingerprintedBlock { slice, fingerprint };
+    let content = NamedContent { slice, name };
     if store.medium.superblock.is_protected(lbn) {
-        let value = store.keys.fingerprinter.checksum(slice.block(0));
-        return link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry { kind: Kind::Checksum, value }, true);
+        let checksum = FingerprintEntry::of_checksum(store.keys.fingerprinter.checksum(slice.block(0)));
+        return link_new(store, scheme, answers, (request, lbn), content, checksum, false);
     }
+    let Digest::Of(fingerprint) = digest else {
+        link_new(store, scheme, answers, (request, lbn), content, name, false)?;
+        store.defer(lbn);
+        return Ok(());
+    };
     let found = if is_lone {
         store.find_unchanged(lbn, &fingerprint, compared)?
     } else {
@@ -59,15 +65,21 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
         }
         DuplicateSearch::Unchanged(pbn, slot, since) => {
             store.io.ledger.unchanged += 1;
+            store.adaptation.note(Some(true));
             if let MappedSince::Epoch(epoch) = since {
                 answers.promise_block(store, request, epoch, lbn, (pbn, slot), content);
             }
             Ok(())
         }
-        DuplicateSearch::New => link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry::of(fingerprint), true),
+        DuplicateSearch::New => {
+            link_new(store, scheme, answers, (request, lbn), content, name, true)?;
+            store.adaptation.note(Some(false));
+            Ok(())
+        }
         DuplicateSearch::Filtered => {
-            link_new(store, scheme, answers, (request, lbn), content, FingerprintEntry::of(fingerprint), false)?;
+            link_new(store, scheme, answers, (request, lbn), content, name, false)?;
             store.io.ledger.filtered += 1;
+            store.adaptation.note(Some(true));
             Ok(())
         }
     }
@@ -79,7 +91,7 @@ fn link_duplicate(
     answers: &mut Answers,
     (request, lbn): (RequestId, Lbn),
     (pbn, slot): (Pbn, u8),
-    content: FingerprintedBlock<'_>,
+    content: NamedContent<'_>,
 ) {
     store.io.ledger.duplicates += 1;
     answers.promise_block(store, request, store.tables.open.number, lbn, (pbn, slot), content);
@@ -87,7 +99,8 @@ fn link_duplicate(
     store.set_point(lbn, MapEntry::Block { pbn, slot });
     store.also_mapped_by(pbn, lbn);
     scheme.pack_if_large(store, answers);
-    store.note_duplicate(lbn, &content.fingerprint);
+    store.adaptation.note(Some(true));
+    store.note_duplicate(lbn, &content.name.value);
 }
 
 /// Stores the content in a new block. Its count begins at two: one link of the LBN, and one of the fingerprint (section 2.1). The index
@@ -97,7 +110,7 @@ fn link_new(
     scheme: &mut Scheme,
     answers: &mut Answers,
     (request, lbn): (RequestId, Lbn),
-    content: FingerprintedBlock<'_>,
+    content: NamedContent<'_>,
     entry: FingerprintEntry,
     is_sought: bool,
 ) -> Result<(), Blocked> {

@@ -6,21 +6,22 @@
 //!    fingerprint enters its page when that epoch is durable.
 //! 3. A count that may be too high after a crash does not prove a link. So the index rebuild restores such fingerprints only after the
 //!    recount; a block that a read finds by its LBN is linked for certain.
-//! 4. Blocks of protected LBNs have checksums and get no fingerprint. Where some LBNs are protected, only a read knows whether a block is
+//! 4. A block that was deferred has a checksum until the work out of line has read it.
+//! 5. Blocks of protected LBNs have checksums and get no fingerprint. Where some LBNs are protected, only a read knows whether a block is
 //!    one of theirs.
 
 use super::Store;
-use crate::fingerprint::Fingerprint;
-use crate::format::entry::FingerprintEntry;
+use crate::fingerprint::{Digest, Fingerprint};
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::page::PageId;
 use crate::io::Stage;
 use crate::space::GRANULE_BLOCKS;
 use crate::tables::Access;
 use crate::tables::Epoch;
-use crate::units::{Pbn, index};
+use crate::units::{BLOCK_SIZE, Lbn, Pbn, count, index};
 
 impl Store {
-    /// Whether blocks with a count and without an entry are linked, so that they get fingerprints (invariants 3 and 4).
+    /// Whether blocks with a count and without an entry are linked, so that they get fingerprints (invariants 3 and 5).
     fn restores_missing(&self) -> bool {
         let are_read = self.settings.knobs.rebuild_reads_per_second > 0;
         are_read && !self.tables.has_records() && !self.medium.superblock.garbage_possible && self.medium.superblock.protected.is_empty()
@@ -96,6 +97,47 @@ impl Store {
         true
     }
 
+    /// The block that an LBN durably means, if it was deferred when it was written. `Err`: that page has to be loaded first.
+    pub fn deferred(&mut self, lbn: Lbn) -> Result<Option<Pbn>, PageId> {
+        if self.tables.overlay(lbn).is_some() || self.medium.superblock.is_protected(lbn) {
+            return Ok(None);
+        }
+        let Some(MapEntry::Block { pbn, slot: 0 }) = self.tables.lookup(&mut self.io, lbn)? else { return Ok(None) };
+        Ok(has_checksum_alone(&self.settled_entry(pbn)?).then_some(pbn))
+    }
+
+    /// A run of at most `most` blocks around this one, which was deferred, that were deferred, too, and have their entries on one
+    /// page: its first block, and their number.
+    pub fn deferred_around(&mut self, pbn: Pbn, most: u64) -> (Pbn, u64) {
+        let (id, at) = self.geometry.fingerprint_of(pbn);
+        let Some(page) = self.tables.pages.get(id).filter(|_| self.medium.superblock.protected.is_empty()) else { return (pbn, 1) };
+        let (at, end) = (count(at), GRANULE_BLOCKS.min(self.geometry.data_blocks - self.geometry.first_pbn(id).0));
+        let is_like_it = |at: &u64| has_checksum_alone(&page.content.fingerprint(index(*at)));
+        let after = count((at + 1..end.min(at + most)).take_while(is_like_it).count());
+        let before = count((0..at).rev().take(index(most - 1 - after)).take_while(is_like_it).count());
+        (Pbn(pbn.0 - before), before + 1 + after)
+    }
+
+    /// Gives a block that was deferred its fingerprint, if what was read of it is what its checksum says. Returns whether the block is
+    /// done: it has its fingerprint, or gets none.
+    pub fn name_deferred(&mut self, pbn: Pbn, digest: Digest, block: &[u8; BLOCK_SIZE]) -> bool {
+        let (id, at) = self.geometry.fingerprint_of(pbn);
+        let Some(page) = self.tables.pages.get(id) else { return false };
+        let entry = page.content.fingerprint(at);
+        let Digest::Of(fingerprint) = digest else { return true };
+        if self.io.stage != Stage::Serving || self.is_read_only() || !has_checksum_alone(&entry) || !self.may_get_fingerprint(pbn) {
+            return true;
+        }
+        if !entry.proves(&self.keys.fingerprinter, digest, block) {
+            self.content_damaged(pbn);
+            return true;
+        }
+        self.tables.pages.touch(id, self.io.now).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
+        self.index.offer(&fingerprint, pbn);
+        self.index.doubt(&fingerprint);
+        true
+    }
+
     /// Enters a restored fingerprint whose increment is durable on its page, which is in memory.
     pub fn enter_name(&mut self, pbn: Pbn, fingerprint: Fingerprint) {
         let (id, at) = self.geometry.fingerprint_of(pbn);
@@ -106,4 +148,9 @@ impl Store {
             self.index.offer(&fingerprint, pbn);
         }
     }
+}
+
+/// Whether a block has a checksum and no fingerprint, not even a short one.
+fn has_checksum_alone(entry: &FingerprintEntry) -> bool {
+    entry.kind == Kind::Checksum && entry.short().is_none()
 }

@@ -2,6 +2,7 @@
 //!
 //! Each part owns its state and takes what it needs of another by its arguments. This module has the methods that need several parts.
 
+use crate::adaptation::Adaptation;
 use crate::buffer::Home;
 mod counters;
 mod duplicates;
@@ -80,6 +81,7 @@ pub(crate) struct Store {
     pub skipped: Skipped,
     pub uncompared: Uncompared,
     pub settle: Settle,
+    pub adaptation: Adaptation,
 }
 
 impl Store {
@@ -102,6 +104,7 @@ impl Store {
             memory: Memory::new(accountant),
             keys: Keys::of(&superblock),
             settle: Settle::default(),
+            adaptation: Adaptation::new(settings.adapts_to_duplication),
             medium: Medium::new(superblock),
             settings,
             geometry,

@@ -38,7 +38,7 @@ pub(crate) enum Remapped {
 impl Store {
     /// Notes that an LBN has new content, which may be stored elsewhere all the same if the index is not whole.
     pub fn note_new(&mut self, lbn: Lbn, fp: &Fingerprint) {
-        if !self.index.is_whole_for(fp) {
+        if !self.index.is_whole_for(fp) || self.uncompared.has_unnamed() {
             self.index.doubt(fp);
             self.skip(lbn, fp);
         }
@@ -48,6 +48,15 @@ impl Store {
     pub fn note_duplicate(&mut self, lbn: Lbn, fp: &Fingerprint) {
         if self.index.is_doubtful(fp) {
             self.skip(lbn, fp);
+        }
+    }
+
+    /// Notes that an LBN has content that was deferred: it may be stored elsewhere.
+    pub fn defer(&mut self, lbn: Lbn) {
+        self.io.ledger.deferred += 1;
+        self.adaptation.note(None);
+        if self.skipped.add_unnamed(lbn, self.io.now) {
+            self.uncompared.defer(lbn, self.io.now);
         }
     }
 

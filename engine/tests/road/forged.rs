@@ -102,7 +102,7 @@ fn a_block_with_more_links_than_there_can_be_is_reported() {
 #[test]
 fn what_is_replayed_is_bounded() {
     for mode in MODES {
-        let (block, proof) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint([3; 20]));
+        let (block, proof) = (BufferMut::zeroed(1).freeze().slice(0, 1), FingerprintEntry::of(Fingerprint([3; 20])));
         let far = [1 << 12, 1 << 32, 1 << 56, u64::MAX - 1, u64::MAX];
         let mut promises = vec![
             Promised::Link { lbn: Lbn(1), pbn: Pbn(1), slot: 16, proof },

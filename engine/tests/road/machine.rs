@@ -3,7 +3,7 @@
 use crate::media::{Heap, chosen};
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Slice};
-use onefold_engine::fingerprint::Digest;
+use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::format::Superblock;
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
@@ -52,6 +52,8 @@ pub struct Machine {
     /// The number of blocks that may stay with the codec while requests come and go.
     pub codec_keeps: usize,
     compressed: VecDeque<Event>,
+    /// Whole blocks of writes get their checksum alone.
+    pub defers: bool,
     /// Digests are kept back until they are fed by hand.
     pub keeps_digests: bool,
     pub digests: Vec<Event>,
@@ -101,13 +103,11 @@ impl Machine {
         Self::opened(medium, settings, Legacy::default())
     }
 
-    /// Opens the volume with the state that the last server has left.
     pub fn opened(medium: Vec<u8>, settings: Settings, legacy: Legacy) -> Self {
         let superblock = chosen(&medium).expect("a volume");
         Self::over(medium, superblock, settings, legacy)
     }
 
-    /// Opens the volume with this superblock.
     pub fn over(medium: Vec<u8>, superblock: Superblock, settings: Settings, legacy: Legacy) -> Self {
         let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
         let mut engine = Engine::open(superblock.clone(), settings, Arc::new(Heap::default()), accountant.clone(), Time(0));
@@ -134,6 +134,7 @@ impl Machine {
             asked: 0,
             codec_keeps: 0,
             compressed: VecDeque::new(),
+            defers: false,
             keeps_digests: false,
             digests: Vec::new(),
             keeps_flushes: false,
@@ -165,7 +166,7 @@ impl Machine {
                 }
                 let Some(action) = self.goes_on(action, &mut events) else { continue };
                 match action {
-                    Action::Read { io, at, mut buffer, digest, class } => {
+                    Action::Read { io, at, mut buffer, digest, class, .. } => {
                         let bytes = buffer.bytes().len();
                         buffer.bytes_mut().copy_from_slice(&self.medium[index(at.0)..index(at.0) + bytes]);
                         let digests: Vec<Digest> =
@@ -305,7 +306,6 @@ impl Machine {
         self.replies.contains_key(&id.0)
     }
 
-    /// Waits for a request, and asserts that it succeeds.
     pub fn finish(&mut self, id: RequestId) {
         assert!(matches!(self.answer(id), Reply::Done), "{id:?} is answered otherwise");
     }
@@ -318,7 +318,8 @@ impl Machine {
         buffer.bytes_mut()[head..head + bytes.len()].copy_from_slice(bytes);
         let fingerprinter = self.superblock.fingerprinter();
         let whole = |i: usize| i * BLOCK_SIZE >= head && (i + 1) * BLOCK_SIZE <= head + bytes.len();
-        let digests = (0..blocks).map(|i| if whole(i) { fingerprinter.digest(buffer.block(i)) } else { Digest::Partial }).collect();
+        let name = if self.defers { Fingerprinter::defer } else { Fingerprinter::digest };
+        let digests = (0..blocks).map(|i| if whole(i) { name(&fingerprinter, buffer.block(i)) } else { Digest::Partial }).collect();
         self.begin(Op::Write, offset, length, Some(Payload { buffer: buffer.freeze(), digests }), false)
     }
 
@@ -366,7 +367,6 @@ impl Machine {
         self.now = end;
     }
 
-    /// Returns whether a read of a block fails.
     pub fn fails_to_read(&mut self, lbn: u64) -> bool {
         matches!(self.request(Op::Read, lbn * 4096, 4096, None, false), Reply::Failed(_))
     }

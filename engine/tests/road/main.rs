@@ -5,6 +5,7 @@ mod carriers;
 mod checked;
 mod checkpoints;
 mod counters;
+mod deferred;
 mod edges;
 mod failed;
 mod forged;

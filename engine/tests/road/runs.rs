@@ -11,7 +11,7 @@ use onefold_engine::units::Lbn;
 
 const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 const BLOCK: u64 = 4096;
-/// Where the copies go.
+/// The first block of copies.
 const COPY: u64 = 1000;
 const LATER_MS: u64 = 3_600_000;
 
@@ -86,7 +86,7 @@ fn other_content_and_a_gap_on_the_device_end_a_run() {
     }
 }
 
-/// What was filtered is a run of its own on the device: its next copy is linked to it.
+/// Filtered content is a run of its own on the device: its next copy is linked to it.
 #[test]
 fn a_copy_of_what_was_filtered_is_linked_to_as_a_run() {
     for mode in MODES {
@@ -121,7 +121,7 @@ fn content_that_an_lbn_means_already_stays() {
     }
 }
 
-/// Several copies in the slots of one carrier are told apart.
+/// Several copies in the slots of one carrier are distinguished.
 #[test]
 fn content_in_a_slot_stays_there() {
     let settings = || with_runs_of(4, CommitMode::Log);

@@ -93,6 +93,7 @@ impl Plain {
                 at: Blocks(run.first).bytes(),
                 buffer: BufferMut::zeroed(run.blocks),
                 digest: false,
+                is_idle: false,
                 class: Class::Data,
             })),
         }
@@ -154,6 +155,7 @@ impl Machine for Plain {
             | Event::GuardFailed
             | Event::EndWaiting
             | Event::Deduplicate(_)
+            | Event::Allowance(_)
             | Event::IndexMemory(_)
             | Event::StoreRoom(_) => {}
         }

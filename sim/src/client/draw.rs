@@ -7,7 +7,7 @@ use crate::oracle::{Oracle, TOGETHER_MAX};
 use crate::record::record;
 use fastrand::Rng;
 use onefold_engine::format::unit::MAGIC;
-use onefold_engine::interface::{Deduplicate, Event, Op, Request};
+use onefold_engine::interface::{Allowance, Deduplicate, Event, Op, Request};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
 use std::sync::LazyLock;
 
@@ -89,13 +89,14 @@ impl Client {
         }
     }
 
-    /// Draws an order for the work out of line, or another size of the index.
+    /// Draws an order for the work out of line, another size of the index, or what the machine can afford.
     pub fn order_out_of_line(&self, rng: &mut Rng) -> Event {
         let (first, blocks) = self.part_of_stretch(rng);
-        let order = match rng.u8(0..9) {
+        let order = match rng.u8(0..10) {
             0 => Event::Deduplicate(Deduplicate::Pause),
             1 => Event::Deduplicate(Deduplicate::Resume),
             2 => Event::Deduplicate(Deduplicate::Range { first: Lbn(0), end: Lbn(self.volume.geometry.logical_blocks) }),
+            9 => Event::Allowance(Allowance { in_line: rng.u8(0..=100), out_of_line: [0, 50, 100][rng.usize(0..3)] }),
             3 => Event::IndexMemory(Bytes([0, 1 << 20][rng.usize(0..2)])),
             _ => Event::Deduplicate(Deduplicate::Range { first: Lbn(first), end: Lbn(first + blocks) }),
         };

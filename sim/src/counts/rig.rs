@@ -143,7 +143,7 @@ impl Rig {
     fn act(&mut self, action: Action) -> Result<(), String> {
         let now = self.now_ns;
         match action {
-            Action::Read { io, at, mut buffer, digest, class } => {
+            Action::Read { io, at, mut buffer, digest, class, .. } => {
                 self.device.read(at, &mut buffer, class);
                 let digests = if digest { (0..buffer.blocks()).map(|i| digest_of(name_of(buffer.block(i)))).collect() } else { Vec::new() };
                 let done = self.timetable.read(now, buffer.blocks() as u64 * BLOCK_BYTES);

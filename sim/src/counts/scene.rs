@@ -198,7 +198,7 @@ impl Scene {
                     self.operations.push("flush".to_owned());
                     self.in_flight.push(((Class::Superblock, Bytes(0)), Event::Flushed { io, result: Ok(()) }));
                 }
-                Action::Read { io, at, mut buffer, class, digest } => {
+                Action::Read { io, at, mut buffer, class, digest, .. } => {
                     self.device.read(at, &mut buffer, class);
                     let names = (0..if digest { buffer.blocks() } else { 0 }).map(|i| name_of(buffer.block(i)));
                     let digests = names.map(digest_of).collect();

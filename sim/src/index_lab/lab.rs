@@ -1,5 +1,6 @@
 //! One policy over the writes of a trace.
 
+use super::adapting::{Adapt, Selection};
 use super::stored::Stored;
 use super::writes::{Content, Writes, ZEROS};
 use super::{Index, IndexIo, Policy, Skipped};
@@ -13,6 +14,8 @@ pub struct Plan {
     pub index_bytes: u64,
     /// The work out of line begins when it has this many blocks. 0: there is none.
     pub batch: usize,
+    /// The reason for which writes are deferred.
+    pub adapt: Adapt,
 }
 
 /// The duplicates that were found, and at what cost.
@@ -20,6 +23,8 @@ pub struct Plan {
 pub struct Found {
     /// Writes of blocks that are not zeros.
     pub writes: u64,
+    /// Those that got their fingerprint at once.
+    pub fingerprinted: u64,
     /// Those that were linked to a stored block at once.
     pub inline: u64,
     /// Blocks that were freed later.
@@ -42,6 +47,7 @@ struct Run {
     stored: Stored,
     /// Blocks for the work out of line, if there is any.
     skipped: Option<Vec<Skipped>>,
+    selection: Selection,
     found: Found,
 }
 
@@ -51,7 +57,8 @@ pub fn run(writes: &Writes, plan: Plan) -> Found {
     let blocks = u64::from(writes.lbns) + plan.batch as u64 + 1;
     let index = plan.policy.index(plan.index_bytes, blocks, writes.contents);
     let stored = Stored::new(writes.lbns, writes.contents);
-    let mut run = Run { index, stored, skipped: (plan.batch > 0).then(Vec::new), found: Found::default() };
+    let selection = Selection::new(plan.adapt, writes.list.len() as u64);
+    let mut run = Run { index, stored, skipped: (plan.batch > 0).then(Vec::new), selection, found: Found::default() };
     for write in &writes.list {
         run.write(write.lbn, write.content(), write.is_first());
         if run.skipped.as_ref().is_some_and(|skipped| skipped.len() >= plan.batch) {
@@ -70,14 +77,18 @@ impl Run {
             return;
         }
         self.found.writes += 1;
-        let takes = self.index.takes(content, is_first);
+        let is_selected = self.selection.selects();
+        self.found.fingerprinted += u64::from(is_selected);
+        let takes = is_selected && self.index.takes(content, is_first);
         let known = if takes { self.index.look_up(content, lbn, &self.stored) } else { None };
         if let Some(pbn) = known.filter(|&pbn| self.stored.holds(pbn, content)) {
             self.found.inline += 1;
+            self.selection.note(Some(true));
             self.link(lbn, Some(pbn));
             self.index.linked(content, lbn);
             return;
         }
+        self.selection.note(is_selected.then_some(false));
         let pbn = self.stored.store(content);
         self.link(lbn, Some(pbn));
         if takes {
@@ -133,7 +144,7 @@ mod tests {
     }
 
     fn found(list: &[(u64, u8)], policy: Policy, index_bytes: u64, batch: usize) -> (u64, u64) {
-        let found = run(&writes(list), Plan { policy, index_bytes, batch });
+        let found = run(&writes(list), Plan { policy, index_bytes, batch, adapt: Adapt::Never });
         (found.inline, found.out_of_line)
     }
 

@@ -5,6 +5,7 @@
 //! 3. A match counts only if the block that it names still holds that content.
 //! 4. Where a paper leaves something open, the policy that is compared with Onefold's gets the better reading; each file says which.
 
+pub mod adapting;
 pub mod austere;
 pub mod caftl;
 pub mod compact;

@@ -4,8 +4,6 @@ use super::model::{BLANK, Model, SectorId, bytes};
 use crate::content::Shared;
 use crate::disk::{SimDisk, to_index};
 use crate::violation::{Violation, violation};
-use crate::volume::{short_entry, short_of};
-use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::page::ENTRY_BYTES;
 use onefold_engine::format::{FINGERPRINT_ENTRY_SIZE, FingerprintEntry, Kind, MAP_ENTRY_SIZE, PageId, REFS_UNKNOWN, Region};
 
@@ -91,18 +89,20 @@ impl Model {
         written.iter().zip(expected).enumerate().all(fits)
     }
 
-    /// Returns whether entries differ only where the blocks of large epochs got their fingerprints, and these are correct.
+    /// Returns whether entries differ only where blocks of large epochs, or blocks that were deferred, got their fingerprints, and these
+    /// are correct.
     fn is_named(&self, sector: usize, written: &[u8; ENTRY_BYTES], expected: &[u8; ENTRY_BYTES], disk: &SimDisk) -> bool {
         let entry = |bytes: &[u8]| FingerprintEntry::decode(bytes.try_into().expect("an entry")).ok();
         let (now, then) = (written.chunks_exact(FINGERPRINT_ENTRY_SIZE), expected.chunks_exact(FINGERPRINT_ENTRY_SIZE));
         let first = (sector * (ENTRY_BYTES / FINGERPRINT_ENTRY_SIZE)) as u64;
         (first..).zip(now.zip(then)).all(|(pbn, (now, then))| {
-            let named = || {
-                let name = entry(now).filter(|name| name.kind == Kind::Fingerprint)?;
+            let both_name_it = || {
+                let (now, then) = (entry(now)?, entry(then)?);
                 let content = disk.cell(self.volume.block_of(pbn)).settled()?;
-                (self.volume.digest(content) == Digest::Of(name.value)).then_some(())
+                let is_upgrade = (now.kind, then.kind) == (Kind::Fingerprint, Kind::Checksum);
+                Some(is_upgrade && self.volume.says(&now, content) && self.volume.says(&then, content))
             };
-            now == then || (entry(then) == entry(now).map(|now| short_entry(short_of(&now.value))) && named().is_some())
+            now == then || both_name_it() == Some(true)
         })
     }
 }

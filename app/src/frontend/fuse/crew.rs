@@ -2,6 +2,7 @@
 
 use super::door::Details;
 use super::helper::{self, LentRoot};
+use super::session::request_bytes;
 use super::supervisor::{Crew, Event};
 use crate::attachment::record::Places;
 use crate::frontend::servers::Servers;
@@ -46,7 +47,8 @@ impl Crew for Servers<'_> {
                 self.attached(device.display().to_string());
             }
             Event::Mounted { resend } => {
-                self.plan.frontend.set_details(&Details { resend });
+                let request_bytes = request_bytes(self.plan.options.memory.0);
+                self.plan.frontend.set_details(&Details { resend, request_bytes });
                 if resend {
                     return tracing::info!("mounted");
                 }

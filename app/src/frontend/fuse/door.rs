@@ -1,7 +1,7 @@
 //! FUSE and loop as a front-end: its calls for `attach`, supervisors, servers and `detach`.
 
 use super::process::{ignore_stop_signals, prepare_process};
-use super::session::can_resend;
+use super::session::{REQUEST_BYTES_MAX, can_resend, request_bytes};
 use super::supervisor::{self, adopt};
 use super::{Config, Fuse, NAME, THREADS, helper, loopdev};
 use crate::attachment::deadline::Deadline;
@@ -28,6 +28,13 @@ use std::time::Duration;
 pub struct Details {
     /// The kernel can send a dead server's requests again. The supervisor knows it once it has mounted the file system.
     pub resend: bool,
+    /// The largest write that the session agreed to, in bytes.
+    #[serde(default = "largest")]
+    pub request_bytes: usize,
+}
+
+const fn largest() -> usize {
+    REQUEST_BYTES_MAX
 }
 
 /// The front-end that makes a block device for the whole system.
@@ -50,7 +57,7 @@ impl Frontend for FuseLoop {
         if !rustix::process::geteuid().is_root() {
             return Err(Failed::new(Exit::NotPermitted, "only root may make a block device (--fuse)").next("Use --nbd."));
         }
-        Ok(FrontendPlan::new(NAME, true, &Details { resend: false }))
+        Ok(FrontendPlan::new(NAME, true, &Details { resend: false, request_bytes: REQUEST_BYTES_MAX }))
     }
 
     fn supervise(&self, mut servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), SupervisionError> {
@@ -59,13 +66,14 @@ impl Frontend for FuseLoop {
             source: servers.plan.path.display().to_string(),
             tag: servers.plan.id.clone(),
             threads: THREADS,
+            request_bytes: request_bytes(servers.plan.options.memory.0),
             limit: DeathLimit::default(),
             without_resend: false,
         };
         match adoption {
             None => supervisor::supervise(&plan, &mut servers),
             Some(adoption) => {
-                let Details { resend } = servers.details()?;
+                let Details { resend, .. } = servers.details()?;
                 let device = servers.recorded().map(|record| record.location.into());
                 adopt(&plan, &mut servers, adoption, resend, device)
             }
@@ -75,7 +83,8 @@ impl Frontend for FuseLoop {
     fn clients(&self, plan: &Plan, kept: Option<Vec<OwnedFd>>) -> Outcome<Box<dyn Clients>> {
         let channels = kept.ok_or_else(misused)?;
         prepare();
-        Ok(Box::new(SessionClients { channels, tag: plan.id.clone() }))
+        let Details { request_bytes, .. } = plan.frontend.details()?;
+        Ok(Box::new(SessionClients { channels, tag: plan.id.clone(), request_bytes }))
     }
 
     fn detach(&self, record: &Record, places: &Places, deadline: Deadline) -> Outcome<Option<Failed>> {
@@ -108,6 +117,7 @@ fn prepare() {
 struct SessionClients {
     channels: Vec<OwnedFd>,
     tag: String,
+    request_bytes: usize,
 }
 
 impl Clients for SessionClients {
@@ -121,7 +131,8 @@ impl Clients for SessionClients {
     }
 
     fn serve(self: Box<Self>, served: &Arc<dyn Served>, ready: Ready<'_>, _stopped: &Receiver<()>) -> Outcome {
-        let config = Config { channels: self.channels, tag: self.tag, detach: helper::detaches };
+        let Self { channels, tag, request_bytes } = *self;
+        let config = Config { channels, tag, request_bytes, detach: helper::detaches };
         let mut server = Fuse::start(config, served.clone().target())?;
         // When there is a device, the supervisor reports its place.
         ready("")?;

@@ -62,6 +62,8 @@ pub struct Config {
     pub channels: Vec<OwnedFd>,
     /// The tag of its loop device, see [`loopdev::find`], and the name of its file.
     pub tag: String,
+    /// The largest write that the session agreed to, in bytes.
+    pub request_bytes: usize,
     /// Returns the command that takes a loop device away, by [`loopdev::detach`], for [`Fuse::stop`]. A thread of the server must not do
     /// it: killed meanwhile, it would wait for an answer that only the next server can give, and that one does not start before this one is
     /// dead.
@@ -100,7 +102,8 @@ impl Fuse {
         let mut threads = Vec::new();
         for (i, pair) in channels.chunks_exact(session::CHANNELS_A_THREAD).enumerate() {
             let (waiting, draining) = (Arc::clone(&pair[0]), Arc::clone(&pair[1]));
-            let receiver = Receiver::new(Arc::clone(&target), Arc::clone(&in_hand), Arc::clone(&disk_name), waiting, draining);
+            let receiver =
+                Receiver::new(Arc::clone(&target), Arc::clone(&in_hand), Arc::clone(&disk_name), config.request_bytes, [waiting, draining]);
             let run = move || {
                 // A server without one of its threads would answer some requests and delay others. Dead as a whole, it is replaced.
                 let _guard = AbortOnPanic;

@@ -10,7 +10,6 @@
 use super::answer::{Answer, InHand, errno};
 use super::channel::{Channel, Received};
 use super::files::{self, Clearing, Todo};
-use super::session::REQUEST_BYTES_MAX;
 use super::wire::{self, HEAD_BYTES, replies};
 use crate::target::{Incoming, SharedTarget, TargetInfo};
 use onefold_engine::buffer::BufferMut;
@@ -44,6 +43,7 @@ pub struct Receiver {
     /// Takes the part of a payload that neither of them takes: byte k of a payload is received at byte k of it, where it is received here
     /// at all.
     spill: BufferMut,
+    request_bytes: usize,
     batch: Vec<Incoming>,
 }
 
@@ -58,7 +58,14 @@ pub enum End {
 
 impl Receiver {
     /// Returns a server thread's tools: `waiting` waits for requests, `draining` does not. `disk_name`: see [`files::disk_name`].
-    pub fn new(target: SharedTarget, in_hand: Arc<InHand>, disk_name: Arc<str>, waiting: Arc<Channel>, draining: Arc<Channel>) -> Self {
+    /// `request_bytes`: the largest write that the session agreed to.
+    pub fn new(
+        target: SharedTarget,
+        in_hand: Arc<InHand>,
+        disk_name: Arc<str>,
+        request_bytes: usize,
+        [waiting, draining]: [Arc<Channel>; 2],
+    ) -> Self {
         let info = target.info();
         Self {
             target,
@@ -72,7 +79,8 @@ impl Receiver {
             guess: None,
             guess_blocks: 0,
             guess_gone: false,
-            spill: present(BufferMut::zeroed(REQUEST_BYTES_MAX / BLOCK_SIZE)),
+            spill: present(BufferMut::zeroed(request_bytes / BLOCK_SIZE)),
+            request_bytes,
             batch: Vec::new(),
         }
     }
@@ -117,7 +125,7 @@ impl Receiver {
     }
 
     fn request_blocks_max(&self) -> usize {
-        index((self.info.request_bytes_max / BLOCK_BYTES).clamp(1, count(REQUEST_BYTES_MAX / BLOCK_SIZE)))
+        index((self.info.request_bytes_max / BLOCK_BYTES).clamp(1, count(self.request_bytes / BLOCK_SIZE)))
     }
 
     /// Takes from the target what the next batch needs. The thread holds no unsubmitted request now, so it may wait; idle memory must leave

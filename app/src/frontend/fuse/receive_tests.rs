@@ -214,7 +214,8 @@ impl Later {
     fn start(self) -> std::thread::JoinHandle<End> {
         let Self(ram, waiting, draining) = self;
         std::thread::spawn(move || {
-            Receiver::new(ram, Arc::default(), "disk".into(), Arc::new(Channel::new(waiting)), Arc::new(Channel::new(draining))).run()
+            Receiver::new(ram, Arc::default(), "disk".into(), BYTES, [waiting, draining].map(|channel| Arc::new(Channel::new(channel))))
+                .run()
         })
     }
 }

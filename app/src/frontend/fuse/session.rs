@@ -11,6 +11,7 @@
 use super::wire::replies::{self, Agreement};
 use super::wire::{self, Operation, init};
 use crate::error::Error;
+use onefold_engine::units::count;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -20,6 +21,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The largest write (and read), in bytes: 256 pages of 4 KiB, the kernel's limit.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
+/// The smallest one that a session agrees to, with little memory; and the part of the memory that a request may take.
+const REQUEST_BYTES_MIN: u64 = 128 << 10;
+const REQUEST_SHARE: u64 = 16;
+
+/// Returns the largest write of a session whose servers have this much memory: each of their threads keeps a buffer for one.
+#[must_use]
+pub fn request_bytes(memory: u64) -> usize {
+    let share = (memory / REQUEST_SHARE).clamp(REQUEST_BYTES_MIN, count(REQUEST_BYTES_MAX));
+    1 << share.ilog2()
+}
+
 /// The number of requests that the kernel sends ahead; its default of 12 throttles. It is more than a loop device has writes under way, 128
 /// of two requests each: otherwise those that wait while the volume is full would keep its discards from being sent.
 const BACKGROUND_MAX: u16 = 512;
@@ -45,16 +57,16 @@ pub struct Session {
 }
 
 impl Session {
-    /// Mounts a file system and does the handshake with the kernel, for servers of `threads` threads. The kernel shows `source` in
-    /// messages. Needs root.
+    /// Mounts a file system and does the handshake with the kernel, for servers of `threads` threads, and writes of at most
+    /// `request_bytes`. The kernel shows `source` in messages. Needs root.
     ///
     /// # Errors
     /// When there is no /dev/fuse, the mount is refused, or the kernel is too old.
-    pub fn mount(source: &str, threads: usize) -> Result<Self, Error> {
+    pub fn mount(source: &str, threads: usize, request_bytes: usize) -> Result<Self, Error> {
         let first = open_device(OFlags::empty())?;
         let mount =
             mount(source, &first).map_err(|e| system("cannot mount a FUSE file system (root is needed, and Linux 5.8)".into(), e))?;
-        let resend = handshake(first.as_fd())?;
+        let resend = handshake(first.as_fd(), request_bytes)?;
         let mut channels = vec![first];
         for i in 1..threads.max(1) * CHANNELS_A_THREAD {
             let waits = if i % CHANNELS_A_THREAD == 0 { OFlags::empty() } else { OFlags::NONBLOCK };
@@ -129,8 +141,8 @@ fn open_device(flags: OFlags) -> Result<OwnedFd, Error> {
         .map_err(|e| system("cannot open /dev/fuse (is the module fuse loaded? `modprobe fuse`)".into(), e))
 }
 
-/// Answers INIT; returns whether the kernel can resend.
-fn handshake(channel: BorrowedFd<'_>) -> Result<bool, Error> {
+/// Answers INIT, and agrees to writes of at most `request_bytes`; returns whether the kernel can resend.
+fn handshake(channel: BorrowedFd<'_>, request_bytes: usize) -> Result<bool, Error> {
     // The kernel refuses a buffer that could not hold the smallest max_write.
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -165,8 +177,8 @@ fn handshake(channel: BorrowedFd<'_>) -> Result<bool, Error> {
             max_readahead,
             flags: flags & WANTED,
             max_background: BACKGROUND_MAX,
-            max_write: u32::try_from(REQUEST_BYTES_MAX).expect("1 MiB"),
-            max_pages: u16::try_from(REQUEST_BYTES_MAX / rustix::param::page_size()).expect("256 pages at most"),
+            max_write: u32::try_from(request_bytes).expect("1 MiB at most"),
+            max_pages: u16::try_from(request_bytes / rustix::param::page_size()).expect("256 pages at most"),
         };
         answer(channel, unique, 0, &replies::init_out(&agreed))?;
         return Ok(agreed.flags & init::HAS_RESEND != 0);
@@ -191,4 +203,15 @@ fn join_connection(clone: BorrowedFd<'_>, first: BorrowedFd<'_>) -> Result<(), E
 
 pub(super) fn system(what: String, errno: Errno) -> Error {
     Error::System { what, source: errno.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_little_memory_requests_are_smaller() {
+        let kib = |memory_mib: u64| request_bytes(memory_mib << 20) >> 10;
+        assert_eq!([2, 3, 4, 8, 15, 16, 64, 1024].map(kib), [128, 128, 256, 512, 512, 1024, 1024, 1024]);
+    }
 }

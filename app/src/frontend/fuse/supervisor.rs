@@ -32,6 +32,8 @@ pub struct Plan {
     pub tag: String,
     /// The number of threads of each server.
     pub threads: usize,
+    /// The largest write, in bytes: see [`session::request_bytes`](super::session::request_bytes).
+    pub request_bytes: usize,
     pub limit: DeathLimit,
     /// Act as though the kernel could not send requests again (for tests).
     pub without_resend: bool,
@@ -82,7 +84,7 @@ pub enum Event {
 pub fn supervise(plan: &Plan, crew: &mut dyn Crew) -> Result<(), SupervisionError> {
     // This comes before the first child, so that the end of each is noticed.
     let signals = Signals::new()?;
-    let session = Session::mount(&plan.source, plan.threads)?;
+    let session = Session::mount(&plan.source, plan.threads, plan.request_bytes)?;
     let resend = session.can_resend() && !plan.without_resend;
     crew.report(Event::Mounted { resend });
     Watch { plan, crew, session, stage: Stage::Starting, stop: false }.run_to_the_end(&signals, None)

@@ -170,7 +170,9 @@ impl Namer {
     /// Returns the blocks of each request.
     fn names<'a>(&mut self, together: &'a [Entry]) -> Vec<Vec<Block>> {
         let written = |entry: &'a Entry| match (&entry.content, &entry.what) {
-            (Content::Bytes(buffer), What::Asked(asked)) => Some(Written { buffer, offset: asked.offset, length: asked.length }),
+            (Content::Bytes(buffer), What::Asked(asked)) => {
+                Some(Written { buffer, offset: asked.offset, length: asked.length, is_deferred: false })
+            }
             _ => None,
         };
         let writes: Vec<Written<'a>> = together.iter().filter_map(written).collect();
@@ -191,7 +193,8 @@ impl Namer {
 fn blocks(asked: &Asked, digests: &[Digest], mut size: impl FnMut(usize) -> Option<u16>) -> Vec<Block> {
     let touched = index(asked.length).div_ceil(BLOCK_SIZE);
     let of = |(i, digest): (usize, &Digest)| match digest {
-        Digest::Partial => Block::named(ContentName::Unknown),
+        // A write may have been deferred just before the recording began.
+        Digest::Partial | Digest::Checksum(_) => Block::named(ContentName::Unknown),
         Digest::Zero => Block { name: ContentName::Zero, compressed: size(i) },
         Digest::Of(fingerprint) => {
             let mut bytes = [0; NAME_BYTES_MAX];

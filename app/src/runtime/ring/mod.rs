@@ -58,7 +58,6 @@ pub use replay::{Replay, ReplayError};
 
 use first_page::{DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity};
 use memmap2::MmapMut;
-use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::interface::Traces;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Epoch, Lbn, Pbn, count, index};
 use std::fs::{File, OpenOptions};
@@ -92,9 +91,9 @@ mod kind {
 /// One acknowledged write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// A link: the content of a logical block is that of a physical one, which was written completely, or that of its slot; it has this
-    /// fingerprint.
-    Link { lbn: Lbn, pbn: Pbn, slot: u8, proof: Fingerprint },
+    /// A link: the content of a logical block is that of a physical one, which was written completely, or that of its slot; the bytes
+    /// are the fingerprint entry that proves it.
+    Link { lbn: Lbn, pbn: Pbn, slot: u8, proof: [u8; PROOF_BYTES] },
     /// Zeros: a client wrote the logical blocks as zeros.
     Zero { first: Lbn, blocks: Blocks },
     /// A discard of logical blocks.
@@ -187,7 +186,7 @@ impl Ring {
     pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<(Seq, Option<ContentPlace>), Full> {
         let sum;
         let (code, first, value, behind, place) = match record {
-            Record::Link { lbn, pbn, slot, proof } => (kind::LINK, *lbn, pbn.get() | (u64::from(*slot) << SLOT_SHIFT), &proof.0[..], None),
+            Record::Link { lbn, pbn, slot, proof } => (kind::LINK, *lbn, pbn.get() | (u64::from(*slot) << SLOT_SHIFT), &proof[..], None),
             Record::Zero { first, blocks } => (kind::ZERO, *first, blocks.get(), &[][..], None),
             Record::Unmap { first, blocks } => (kind::UNMAP, *first, blocks.get(), &[][..], None),
             Record::Content { lbn, content } => {

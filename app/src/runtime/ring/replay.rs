@@ -4,7 +4,6 @@ use super::{
     BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity, PAGE, PBN_MASK, PROOF_BYTES, RECORD_BYTES, Record, Ring,
     SUM_BYTES, Seq, content_at, kind, left_in_lap, record_check, settle,
 };
-use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::interface::Traces;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Lbn, Pbn, count, index};
 use std::collections::HashSet;
@@ -181,7 +180,7 @@ impl Replay {
         match half(&self.ring, at + 8) {
             kind::LINK => {
                 let proof = self.ring[at + 48..at + 48 + PROOF_BYTES].try_into().expect("its length was checked");
-                Record::Link { lbn: first, pbn: Pbn(value & PBN_MASK), slot: value.to_be_bytes()[0], proof: Fingerprint(proof) }
+                Record::Link { lbn: first, pbn: Pbn(value & PBN_MASK), slot: value.to_be_bytes()[0], proof }
             }
             kind::ZERO => Record::Zero { first, blocks: Blocks(value) },
             kind::UNMAP => Record::Unmap { first, blocks: Blocks(value) },

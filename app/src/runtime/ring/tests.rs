@@ -12,7 +12,7 @@ fn directory() -> tempfile::TempDir {
 }
 
 fn link(n: u64) -> Record<'static> {
-    Record::Link { lbn: Lbn(n), pbn: Pbn((n * 3) & PBN_MASK), slot: n.to_ne_bytes()[0] % 16, proof: Fingerprint([n.to_ne_bytes()[0]; 20]) }
+    Record::Link { lbn: Lbn(n), pbn: Pbn((n * 3) & PBN_MASK), slot: n.to_ne_bytes()[0] % 16, proof: [n.to_ne_bytes()[0]; 20] }
 }
 
 fn append(ring: &mut Ring, epoch: Epoch, record: &Record<'_>) -> Seq {

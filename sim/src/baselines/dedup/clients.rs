@@ -179,6 +179,7 @@ impl<S: Scheme> Dedup<S> {
                         at: Blocks(self.tables.limits.data_first + run.first).bytes(),
                         buffer: BufferMut::zeroed(run.blocks),
                         digest: false,
+                        is_idle: false,
                         class: Class::Data,
                     });
                 }

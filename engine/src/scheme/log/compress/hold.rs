@@ -12,7 +12,7 @@ use crate::answers::{Answers, Journal, SlotContent};
 use crate::buffer::Slice;
 use crate::contents::{HeldBlock, HeldState};
 use crate::format::codec::looks_random;
-use crate::format::entry::Kind;
+use crate::format::entry::{FingerprintEntry, Kind};
 use crate::interface::{Action, IoId};
 use crate::io::IoFor;
 use crate::memory::Part;
@@ -126,6 +126,10 @@ pub(super) fn take_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, 
     let pending = store.space.pending.get(pbn).and_then(|pending| Some((pending.held.clone()?, pending.fingerprint)));
     let held = store.contents.held.remove(epoch, pbn).zip(pending);
     let (HeldBlock { lbns, .. }, (content, fingerprint)) = held.expect("a held block is pending, and has its content");
-    journal.content_goes_to(store, pbn, lbns.into_iter().map(|lbn| SlotContent { lbn, slot: 0, fingerprint }).collect());
+    journal.content_goes_to(
+        store,
+        pbn,
+        lbns.into_iter().map(|lbn| SlotContent { lbn, slot: 0, name: FingerprintEntry::of(fingerprint) }).collect(),
+    );
     content
 }

@@ -15,7 +15,7 @@ use crate::answers::{Answers, Journal, SlotContent};
 use crate::buffer::Slice;
 use crate::contents::HeldState;
 use crate::fingerprint::Fingerprint;
-use crate::format::entry::{Kind, MapEntry};
+use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
 use crate::scheme::log::Log;
 use crate::scheme::log::estimate::TRIAL_BLOCKS;
@@ -207,7 +207,7 @@ fn put_at(store: &mut Store, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, mo
 /// Maps these LBNs to the new place, in the open epoch.
 fn map_to(store: &mut Store, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<SlotContent> {
     store.tables.open.points.extend(lbns.iter().map(|&lbn| (lbn, MapEntry::Block { pbn, slot })));
-    lbns.into_iter().map(|lbn| SlotContent { lbn, slot, fingerprint }).collect()
+    lbns.into_iter().map(|lbn| SlotContent { lbn, slot, name: FingerprintEntry::of(fingerprint) }).collect()
 }
 
 fn take_riders(store: &mut Store, epoch: Epoch, blocks: Vec<CompressedBlock>, place: Pbn) -> Vec<PackedRider> {

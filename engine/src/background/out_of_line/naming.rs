@@ -1,0 +1,43 @@
+//! Fingerprints for blocks that were deferred when they were written: only then can the sweep find their duplicates.
+//!
+//! 1. A block is pinned while it is read (R7), so what arrives belongs to the entry that asked for it.
+//! 2. Content that differs from its checksum is damaged (P6), and gets no fingerprint.
+//! 3. A block whose page has left memory meanwhile is read again.
+
+use super::OutOfLine;
+use crate::fingerprint::Digest;
+use crate::interface::Class;
+use crate::io::{Arrived, IoFor};
+use crate::schedule::Task;
+use crate::store::Store;
+use crate::units::{Pbn, count, index};
+
+/// The most blocks in one read.
+const RUN_BLOCKS_MAX: u64 = 16;
+/// This number of blocks counts as one read.
+const RUN_BLOCKS_A_READ: u64 = 8;
+
+impl OutOfLine {
+    /// Reads a block that was deferred, whose entry is in memory, and its neighbours that were deferred, too.
+    pub(super) fn read_unnamed(&mut self, store: &mut Store, wanted: Pbn) {
+        let (first, blocks) = store.deferred_around(wanted, RUN_BLOCKS_MAX);
+        (0..blocks).for_each(|i| store.space.pin(first + i));
+        store.io.read(IoFor::ReadForNaming { first, wanted }, store.geometry.block_at(first), index(blocks), true, Class::Data);
+        self.reading += 1;
+        self.pause_after_reads(store, blocks.div_ceil(RUN_BLOCKS_A_READ));
+    }
+
+    /// Gives blocks that have been read their fingerprints.
+    pub fn unnamed_arrived(&mut self, store: &mut Store, first: Pbn, wanted: Pbn, arrived: &Arrived) {
+        for i in 0..arrived.buffer.blocks() {
+            let pbn = first + count(i);
+            let digest = if arrived.result.is_ok() { arrived.digest(i) } else { Digest::Partial };
+            if store.name_deferred(pbn, digest, arrived.buffer.block(i)) && pbn == wanted {
+                self.unnamed = Some(pbn);
+            }
+            store.space.unpin(pbn);
+        }
+        self.reading -= 1;
+        store.io.schedule.push(Task::OutOfLine);
+    }
+}
