@@ -152,7 +152,7 @@ impl Report for Status {
             .row("server", format!("pid {}", condition.pid))
             .row("I/O", &condition.io)
             .row_if("guard", guard)
-            .row_if("fingerprints", condition.adaptation.as_ref().map(Adaptation::in_a_line))
+            .row_if("adapted to", condition.adaptation.as_ref().map(Adaptation::in_a_line))
             .row_if("slowed", condition.slowed.as_ref().map(slowed));
         let parts = condition.memory.iter().map(|part| {
             vec![
