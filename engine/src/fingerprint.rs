@@ -175,7 +175,7 @@ impl Fingerprinter {
         digests
     }
 
-    /// The digest of a block that is deferred: its checksum, which costs a tenth of a fingerprint.
+    /// The digest of a block that is deferred: its checksum, which costs a quarter of a fingerprint, or less.
     #[must_use]
     pub fn defer(&self, block: &[u8; BLOCK_SIZE]) -> Digest {
         if is_zero(block) { Digest::Zero } else { Digest::Checksum(self.checksum(block)) }
