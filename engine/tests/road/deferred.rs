@@ -1,19 +1,13 @@
 //! Writes that are deferred: they get a checksum, and their fingerprints, and so their duplicates, out of line.
 
-use crate::checked::findings;
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
+use crate::out_of_line::{BLOCKS, COPY, SOON_MS, is_sound, reads, write_content};
 use crate::replay::{MODES, settings as journaled};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Allowance, Class, Deduplicate, Event, Notice};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::Lbn;
-
-/// The blocks of each copy, and where the second one begins.
-const BLOCKS: u64 = 200;
-const COPY: u64 = 1000;
-/// The time after which the work begins by itself, with some to spare for what it does.
-const SOON_MS: u64 = 60_000;
 
 fn settings(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, ..Settings::default() }
@@ -25,14 +19,6 @@ fn open(settings: Settings) -> Machine {
     // The work out of line wants to be woken, too.
     m.patience = 10;
     m
-}
-
-fn write_content(m: &mut Machine, lbn: u64, content: u64) {
-    m.write(4096 * lbn, &pattern(content, 4096));
-}
-
-fn reads(m: &mut Machine, lbn: u64, content: u64) -> bool {
-    m.read(4096 * lbn, 4096) == pattern(content, 4096)
 }
 
 /// Two copies of the same blocks, of which these were deferred.
@@ -52,15 +38,6 @@ fn confirm(m: &mut Machine) {
     m.flush();
     write_content(m, 3000, 3000);
     m.flush();
-}
-
-/// Both copies read back, in this life and in the next one, and a check finds nothing.
-fn is_sound(mut m: Machine, settings: Settings) {
-    let copies = |m: &mut Machine| (0..BLOCKS).all(|n| reads(m, n, n) && reads(m, COPY + n, n));
-    assert!(copies(&mut m));
-    let medium = m.close();
-    assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
-    assert!(copies(&mut Machine::open(medium, settings)));
 }
 
 #[test]

@@ -12,10 +12,10 @@ use onefold_engine::units::{Epoch, Lbn, index};
 
 const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 /// The blocks of each copy, and where the second one begins.
-const BLOCKS: u64 = 200;
-const COPY: u64 = 1000;
+pub const BLOCKS: u64 = 200;
+pub const COPY: u64 = 1000;
 /// The time after which the work begins by itself, with some to spare for what it does.
-const SOON_MS: u64 = 60_000;
+pub const SOON_MS: u64 = 60_000;
 
 /// An index of one bucket.
 fn small_index(commit_mode: CommitMode) -> Settings {
@@ -27,7 +27,7 @@ fn on_demand(commit_mode: CommitMode) -> Settings {
     small_index(commit_mode).with_knobs(|knobs| knobs.out_of_line_delay_ms = u64::MAX / 1_000_000_000)
 }
 
-fn write_content(m: &mut Machine, lbn: u64, content: u64) {
+pub fn write_content(m: &mut Machine, lbn: u64, content: u64) {
     m.write(4096 * lbn, &pattern(content, 4096));
 }
 
@@ -35,7 +35,7 @@ fn discard(m: &mut Machine, lbn: u64) {
     m.request(Op::Discard, 4096 * lbn, 4096, None, false);
 }
 
-fn reads(m: &mut Machine, lbn: u64, content: u64) -> bool {
+pub fn reads(m: &mut Machine, lbn: u64, content: u64) -> bool {
     m.read(4096 * lbn, 4096) == pattern(content, 4096)
 }
 
@@ -66,7 +66,7 @@ fn ask(m: &mut Machine, first: u64, end: u64) {
 }
 
 /// Both copies read back, in this life and in the next one, and a check finds nothing.
-fn is_sound(mut m: Machine, settings: Settings) {
+pub fn is_sound(mut m: Machine, settings: Settings) {
     let copies = |m: &mut Machine| (0..BLOCKS).all(|n| reads(m, n, n) && reads(m, COPY + n, n));
     assert!(copies(&mut m));
     let medium = m.close();
