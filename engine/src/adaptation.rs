@@ -4,7 +4,8 @@
 //! 1. By duplication: when a window of writes had fewer duplicates than the windows before it, the share falls slowly; when it had more, it
 //!    rises fast.
 //! 2. By the allowance: the runtime knows how much of the processor, of the device and of the battery is left. The smaller share counts.
-//! 3. Neither is on by default, and then no write is deferred.
+//! 3. Neither is on by default, and then no write is deferred; nor is any where nothing is done out of line, since nobody would make up
+//!    for it.
 
 use std::collections::VecDeque;
 
@@ -47,6 +48,7 @@ pub struct AdaptationCounts {
 /// The present share of writes that get their fingerprint at once.
 #[derive(Clone, Debug)]
 pub struct Adaptation {
+    may_defer: bool,
     by_duplication: bool,
     /// The share by duplication, in per cent.
     share: u8,
@@ -60,17 +62,17 @@ pub struct Adaptation {
 }
 
 impl Adaptation {
-    /// Begins with all writes.
+    /// Begins with all writes. `may_defer`: there is work out of line.
     #[must_use]
-    pub fn new(by_duplication: bool) -> Self {
+    pub fn new(by_duplication: bool, may_defer: bool) -> Self {
         let (share, allowance, history) = (ALL, Allowance::default(), VecDeque::new());
-        Self { by_duplication, share, allowance, blocks: 0, fingerprinted: 0, duplicates: 0, history }
+        Self { may_defer, by_duplication, share, allowance, blocks: 0, fingerprinted: 0, duplicates: 0, history }
     }
 
     /// The share of writes that are to get their fingerprint at once, in per cent.
     #[must_use]
     pub fn selectivity(&self) -> u8 {
-        self.share.min(self.allowance.in_line)
+        if self.may_defer { self.share.min(self.allowance.in_line) } else { ALL }
     }
 
     /// The share and its reasons.
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_share_falls_slowly_and_rises_fast() {
-        let mut adaptation = Adaptation::new(true);
+        let mut adaptation = Adaptation::new(true, true);
         assert_eq!(window(&mut adaptation, 60), 100, "there is nothing to compare it with");
         assert_eq!(window(&mut adaptation, 60), 100, "as many as before");
         let falling: Vec<u8> = (0..9).map(|_| window(&mut adaptation, 0)).collect();
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn thirty_windows_are_remembered() {
-        let mut adaptation = Adaptation::new(true);
+        let mut adaptation = Adaptation::new(true, true);
         window(&mut adaptation, 150);
         for _ in 0..29 {
             window(&mut adaptation, 0);
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn only_blocks_with_a_fingerprint_show_duplicates() {
-        let mut adaptation = Adaptation::new(true);
+        let mut adaptation = Adaptation::new(true, true);
         window(&mut adaptation, 75);
         (0..100).for_each(|_| adaptation.note(None));
         (0..50).for_each(|i| adaptation.note(Some(i < 25)));
@@ -176,11 +178,14 @@ mod tests {
 
     #[test]
     fn nothing_is_deferred_unless_something_is_on() {
-        let mut adaptation = Adaptation::new(false);
+        let mut adaptation = Adaptation::new(false, true);
         window(&mut adaptation, 100);
         assert_eq!((window(&mut adaptation, 0), adaptation.counts().by_duplication), (100, None));
         adaptation.allow(Allowance { in_line: 40, out_of_line: 0 });
         assert_eq!(adaptation.selectivity(), 40);
+        let mut alone = Adaptation::new(true, false);
+        alone.allow(Allowance { in_line: 0, out_of_line: 0 });
+        assert_eq!(alone.selectivity(), ALL, "nobody would find the duplicates later");
     }
 
     #[test]

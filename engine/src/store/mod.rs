@@ -104,7 +104,7 @@ impl Store {
             memory: Memory::new(accountant),
             keys: Keys::of(&superblock),
             settle: Settle::default(),
-            adaptation: Adaptation::new(settings.adapts_to_duplication),
+            adaptation: Adaptation::new(settings.adapts_to_duplication, settings.finds_out_of_line()),
             medium: Medium::new(superblock),
             settings,
             geometry,

@@ -43,7 +43,7 @@ impl Selection {
     /// Begins with the first of `all` writes.
     #[must_use]
     pub fn new(adapt: Adapt, all: u64) -> Self {
-        Self { adapt, by_duplication: Adaptation::new(adapt == Adapt::Duplication), seen: 0, all }
+        Self { adapt, by_duplication: Adaptation::new(adapt == Adapt::Duplication, true), seen: 0, all }
     }
 
     /// Returns whether the next write gets its fingerprint at once.
