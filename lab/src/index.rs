@@ -6,10 +6,9 @@ use onefold::output::size::Size;
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
 use onefold::traces::{FORMS, Reading, failed, malformed_shown};
-use onefold_engine::fingerprint::{Algorithm, Fingerprinter};
-use onefold_engine::units::BLOCK_SIZE;
 use onefold_sim::index_lab::adapting::Adapt;
 use onefold_sim::index_lab::lab::{Found, Plan as Trial, run as run_policy, share};
+use onefold_sim::index_lab::naming::Naming;
 use onefold_sim::index_lab::writes::Writes;
 use onefold_sim::index_lab::{IndexIo, Policy};
 use onefold_trace::header::Unit;
@@ -17,9 +16,7 @@ use onefold_trace::source::Source;
 use onefold_trace::synth::phone::Phone;
 use onefold_trace::synth::{Length, Plan, Synth};
 use serde::Serialize;
-use std::hint::black_box;
 use std::path::PathBuf;
-use std::time::Instant;
 
 /// The least and the most memory for fingerprints.
 const MEMORY_BYTES: (u64, u64) = (1 << 10, 1 << 30);
@@ -28,6 +25,7 @@ const MEMORY_BYTES: (u64, u64) = (1 << 10, 1 << 30);
 const POLICIES: &str = "\
 Policies:
   full                      every fingerprint in memory, whatever it takes
+  sweep                     Onefold's: eight bytes for an entry in memory, and sweeps of the fingerprint table
   runs                      a candidate for Onefold's: compact entries in memory, sorted runs on the medium
   g-lru                     SmartDedup's: groups by prefix, which leave memory as a whole
   lru                       the same, but fingerprints leave one by one
@@ -120,48 +118,6 @@ struct Compared {
     /// The processor time of this machine, where writes are deferred.
     naming: Option<Naming>,
     rows: Vec<Row>,
-}
-
-/// The processor time for the name of a block, in nanoseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Naming {
-    /// BLAKE3 with a key, sixteen blocks at once, and a block alone.
-    fingerprint_ns: f64,
-    fingerprint_alone_ns: f64,
-    checksum_ns: f64,
-}
-
-impl Naming {
-    /// Names blocks, again and again. Their content makes no difference, as long as it is not zeros.
-    fn measure() -> Self {
-        let fingerprinter = Fingerprinter::new(Algorithm::Blake3, [7; 32]);
-        let blocks: Vec<[u8; BLOCK_SIZE]> = (0..=u8::MAX).map(|n| std::array::from_fn(|i| n ^ i.to_le_bytes()[0] ^ 1)).collect();
-        let all: Vec<&[u8; BLOCK_SIZE]> = blocks.iter().collect();
-        let time = |name: &dyn Fn()| {
-            let once = || {
-                let begin = Instant::now();
-                name();
-                begin.elapsed().as_secs_f64() * 1e9 / blocks.len() as f64
-            };
-            // The least of many: others use the processor, too.
-            (0..200).map(|_| once()).fold(f64::INFINITY, f64::min)
-        };
-        Self {
-            fingerprint_ns: time(&|| {
-                black_box(fingerprinter.digests(&all));
-            }),
-            fingerprint_alone_ns: time(&|| {
-                all.iter().for_each(|block| {
-                    black_box(fingerprinter.digest(block));
-                });
-            }),
-            checksum_ns: time(&|| {
-                all.iter().for_each(|block| {
-                    black_box(fingerprinter.defer(block));
-                });
-            }),
-        }
-    }
 }
 
 impl Report for Compared {

@@ -1,5 +1,6 @@
 //! `onefold-lab report`: makes the papers' evaluation over the recorded traces, with the targets that it is judged by.
 
+use crate::synth::parse_count;
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
@@ -12,8 +13,9 @@ use std::path::PathBuf;
 
 /// Replay every recorded trace on every scheme, and write the papers' figures beside ours
 ///
-/// Every trace is replayed weak and strong, on three device models. index.html, results.csv and results.json go into the folder
-/// of the report. Each target is printed; the command ends with 1 where one is missed.
+/// Every trace is replayed weak and strong, on three device models. The policies for the index run over the same traces, as in
+/// SmartDedup's figures. index.html, smartdedup.html, results.csv and results.json go into the folder of the report. Each target is
+/// printed; the command ends with 1 where one is missed.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Folder of the report; it is made.
@@ -32,6 +34,12 @@ pub struct Arguments {
     /// `./dev workloads record` puts them, if it is there.
     #[arg(long, value_name = "DIRECTORY", value_parser = parse_folder)]
     recorded: Option<PathBuf>,
+    /// Block writes of each trace that is made like a row of SmartDedup's Table 1, for the policies of the index; 0 for no such traces.
+    #[arg(long, value_name = "N", value_parser = parse_writes, default_value = "2M")]
+    made_writes: u64,
+    /// File of what was measured live, which `./dev bench smartdedup-fio` leaves.
+    #[arg(long, value_name = "FILE", value_parser = parse_file)]
+    live: Option<PathBuf>,
     /// Threads that replay.
     #[arg(long, value_name = "N", default_value = "2")]
     jobs: NonZeroUsize,
@@ -44,6 +52,17 @@ pub struct Arguments {
 fn parse_folder(typed: &str) -> Result<PathBuf, String> {
     let folder = PathBuf::from(typed);
     if folder.is_dir() { Ok(folder) } else { Err("no folder is there; ./dev workloads record makes such".to_owned()) }
+}
+
+/// Parses a number of block writes, or 0.
+fn parse_writes(typed: &str) -> Result<u64, String> {
+    if typed == "0" { Ok(0) } else { parse_count(typed) }
+}
+
+/// Parses a file that the user names: it has to be there.
+fn parse_file(typed: &str) -> Result<PathBuf, String> {
+    let file = PathBuf::from(typed);
+    if file.is_file() { Ok(file) } else { Err("no file is there; ./dev bench smartdedup-fio makes such".to_owned()) }
 }
 
 #[derive(Debug, Serialize)]
@@ -77,6 +96,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         recorded: arguments.recorded.clone().unwrap_or_else(|| "target/workloads".into()),
         only: arguments.only.clone(),
         schemes: arguments.schemes.clone(),
+        made_writes: arguments.made_writes,
+        live: arguments.live.clone(),
         threads: arguments.jobs.get(),
     };
     let targets = report(&options, &WRITE_RATIOS).map_err(|error| Failed::new(Exit::Usage, error))?;

@@ -7,21 +7,25 @@ use common::home::Home;
 #[test]
 fn policies_are_compared_on_a_made_trace_and_on_one_from_a_file() {
     let home = Home::new();
-    let options = ["--memory", "64K,1M", "--bytes-per-block", "2", "--policy", "full,runs,g-lru", "--batch", "1000"];
+    let options = ["--memory", "64K,1M", "--bytes-per-block", "2", "--policy", "full,sweep,runs,g-lru", "--batch", "1000"];
     let made = home.json(&[&["index", "--phone", "4", "--writes", "50000"], &options[..]].concat());
     assert_eq!((made["version"].as_u64(), made["report"].as_str()), (Some(1), Some("index")));
     assert_eq!(made["block_writes"].as_u64(), Some(50_000));
     let (duplicates, rows) = (made["duplicates"].as_u64().unwrap(), made["rows"].as_array().unwrap());
-    assert_eq!(rows.len(), 3 * 2 + 1, "two policies at three sizes, and the full index");
+    assert_eq!(rows.len(), 3 * 3 + 1, "three policies at three sizes, and the full index");
     for row in rows {
         let found = row["inline"].as_u64().unwrap() + row["out_of_line"].as_u64().unwrap();
         assert!(found > duplicates / 2 && found <= duplicates, "{row}");
     }
     let by_block = rows.iter().filter(|row| row["bytes_per_block"] == 2.0).count();
-    assert_eq!(by_block, 2, "each policy with two bytes a block");
+    assert_eq!(by_block, 3, "each policy with two bytes a block");
     let at = |policy: &str, bytes: u64| rows.iter().find(|row| row["policy"] == policy && row["index_bytes"] == bytes).unwrap();
     assert_eq!(at("runs", 1 << 20)["inline"].as_u64(), Some(duplicates), "a mebibyte has room for all of them");
-    assert!(at("runs", 64 << 10)["inline"].as_u64() > at("g-lru", 64 << 10)["inline"].as_u64());
+    for ours in ["sweep", "runs"] {
+        assert!(at(ours, 64 << 10)["inline"].as_u64() > at("g-lru", 64 << 10)["inline"].as_u64(), "{ours}");
+    }
+    let io = |policy: &str, key: &str| at(policy, 64 << 10)["io"][key].as_u64().unwrap();
+    assert!(io("sweep", "written") == 0 && io("sweep", "looked_up") > 0 && io("g-lru", "written") > 0, "a sweep only reads");
 
     home.expect(0, &["synth", "--out", "t", "--blocks", "20000", "--duplication", "40%"]);
     let found = home.json(&[&["index", "t"], &options[..]].concat());

@@ -71,7 +71,7 @@ fn malformed_lines_are_counted_and_more_than_one_in_a_hundred_refused() {
 fn a_report_of_one_scheme_is_written_and_judged() {
     let home = Home::new();
     let traces = Path::new(&shipped("")).display().to_string();
-    let words = ["report", "--out", "report", "--traces", &traces, "--trace", "05_vehicle", "--scheme", "ordered"];
+    let words = ["report", "--out", "report", "--traces", &traces, "--trace", "05_vehicle", "--scheme", "ordered", "--made-writes", "0"];
     let judged = home.json(&words);
     assert_eq!((judged["report"].as_str(), judged["page"].as_str()), (Some("papers"), Some("report/index.html")));
     let targets = judged["targets"].as_array().unwrap();
@@ -82,6 +82,9 @@ fn a_report_of_one_scheme_is_written_and_judged() {
     home.complaint(2, &["report", "--out", "report", "--trace", "99_moon"], "99_moon");
     home.complaint(2, &["report", "--recorded", "nowhere"], "./dev workloads record");
     home.complaint(2, &["report", "--jobs", "0"], "--jobs");
+    home.complaint(2, &["report", "--made-writes", "few"], "'few' is no number of them");
+    home.complaint(2, &["report", "--live", "nowhere"], "./dev bench smartdedup-fio");
+    assert!(String::from_utf8(home.read("report/smartdedup.html")).unwrap().contains("Figure 8"));
 }
 
 #[test]

@@ -12,7 +12,16 @@ const TRACE: &str = "05_vehicle";
 fn options(out: &Path, only: &str) -> Options {
     let traces = [env!("CARGO_MANIFEST_DIR"), "..", "data", "traces"].iter().collect();
     let recorded = out.join("none");
-    Options { out: out.to_path_buf(), traces, recorded, only: vec![only.to_owned()], schemes: Vec::new(), threads: 2 }
+    Options {
+        out: out.to_path_buf(),
+        traces,
+        recorded,
+        only: vec![only.to_owned()],
+        schemes: Vec::new(),
+        made_writes: 0,
+        live: None,
+        threads: 2,
+    }
 }
 
 /// A directory that is removed when it is dropped.
@@ -54,6 +63,16 @@ fn unbalanced(html: &str) -> Result<(), String> {
     if open.is_empty() { Ok(()) } else { Err(format!("open at the end: {open:?}")) }
 }
 
+/// Fails if the page is not well-formed, has an id twice, or loads anything from elsewhere.
+fn assert_whole(html: &str) {
+    unbalanced(html).unwrap_or_else(|error| panic!("{error}"));
+    let ids = attributes(html, "id");
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "every id once");
+    for from_elsewhere in ["http://", "https://", "<script", "<link", "<img", "url(//", "@import"] {
+        assert!(!html.contains(from_elsewhere), "{from_elsewhere} in the page");
+    }
+}
+
 /// Returns the values of the attributes with this name.
 fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
     let needle = format!(" {name}=\"");
@@ -90,12 +109,7 @@ fn the_report_of_one_trace_is_whole() {
     assert_eq!((found, rows.len()), (expected, Scheme::ALL.len() * 7));
 
     let html = read("index.html");
-    unbalanced(&html).unwrap_or_else(|error| panic!("{error}"));
-    let ids = attributes(&html, "id");
-    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "every id once");
-    for from_elsewhere in ["http://", "https://", "<script", "<link", "<img", "url(//", "@import"] {
-        assert!(!html.contains(from_elsewhere), "{from_elsewhere} in the page");
-    }
+    assert_whole(&html);
     for figure in ["Figure 2 (A)", "Figure 2 (B)", "Figure 3 (A)", "Figure 3 (B)", "Section 4.4", "Section 4.5", "ideal", "bound"] {
         assert!(html.contains(figure), "{figure} is missing");
     }
@@ -116,6 +130,60 @@ fn the_report_of_one_trace_is_whole() {
     let impossible = report(&options, &[(TRACE, 0.1)]).expect("it can be written");
     let missed = impossible.iter().find(|t| t.name == "ordered-weak-05_vehicle").expect("it is judged");
     assert!(!missed.holds && missed.to_string().contains("MISSED") && missed.to_string().contains("client units"), "{missed}");
+}
+
+/// A file of live figures, as the benchmarks leave it.
+const LIVE: &str = r#"{"cores": 2, "mib": 64, "fio": [
+    {"setup": "passthrough", "store": "bare", "duplicates_percent": 25, "write_mib_per_second": 40.0, "write_p95_us": 90,
+     "read_mib_per_second": 50, "read_p50_us": 10, "read_p95_us": 30, "saved": null, "units": 1000},
+    {"setup": "volume", "store": "bare", "duplicates_percent": 25, "write_mib_per_second": 50.0, "write_p95_us": 80,
+     "read_mib_per_second": 50, "read_p50_us": 10, "read_p95_us": 30, "saved": 0.25, "units": 750}]}"#;
+
+#[test]
+fn the_page_of_smartdedup_has_every_figure_or_says_that_it_was_not_measured() {
+    let scratch = Scratch::new("smart");
+    let live = scratch.0.join("live.json");
+    std::fs::write(&live, LIVE).expect("the temporary directory can be written");
+    let schemes = vec![Scheme::None, Scheme::OrderedAnticipate];
+    let options = Options { schemes, made_writes: 20_000, live: Some(live), ..options(&scratch.0, TRACE) };
+    report(&options, &WRITE_RATIOS).expect("it can be written");
+    let html = std::fs::read_to_string(scratch.0.join("smartdedup.html")).expect("it was written");
+    assert_whole(&html);
+    for figure in ["Table 2", "Table 4", "Figure 3", "Figure 5", "Figure 6", "Figure 8", "Figure 9", "Figure 10", "Figure 11", "Figure 12"]
+    {
+        assert!(html.contains(figure), "{figure} is missing");
+    }
+    assert_eq!(html.matches("Not measured in this run").count(), 2, "Figures 5 and 9");
+    assert!(html.contains("+25.0 %") && html.contains("-25.0 %"), "Figure 3: faster, with fewer units");
+    assert_eq!(html.matches("<svg ").count(), 6, "Figure 8, for each row of Table 1");
+
+    let json = std::fs::read_to_string(scratch.0.join("results.json")).expect("it was written");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    let studies = json["smart_dedup"]["studies"].as_array().expect("studies");
+    assert_eq!(studies.len(), 7);
+    for study in studies {
+        let (full, policies) = (&study["full"], study["policies"].as_array().expect("policies"));
+        assert_eq!(policies.len(), 6 * 8, "eight policies with six sizes of memory");
+        let best = policies.iter().filter_map(|run| run["found"]["inline"].as_u64()).max();
+        assert!(best <= full["inline"].as_u64(), "nothing finds more than everything in memory: {}", study["trace"]);
+        assert!(study["by_battery"]["fingerprinted"].as_u64() < study["by_battery"]["writes"].as_u64());
+    }
+    let filtered = studies[0]["filtered"].as_array().expect("a recorded trace is filtered");
+    let of = |run: usize, key: &str| filtered[run][key].as_u64().expect("a count");
+    assert!(
+        of(0, "duplicates") > of(3, "duplicates") && of(3, "duplicates") > of(4, "duplicates"),
+        "longer runs, fewer duplicates: {filtered:?}"
+    );
+    assert!(of(0, "extents") > of(4, "extents"), "links break files into pieces");
+}
+
+#[test]
+fn a_file_of_live_figures_that_is_none_is_named() {
+    let scratch = Scratch::new("live");
+    let live = scratch.0.join("live.json");
+    std::fs::write(&live, "{\"fio\": 3}").expect("the temporary directory can be written");
+    let wrong = report(&Options { live: Some(live), ..options(&scratch.0, TRACE) }, &WRITE_RATIOS).unwrap_err();
+    assert!(wrong.contains("live.json") && wrong.contains("smartdedup-fio"), "{wrong}");
 }
 
 #[test]

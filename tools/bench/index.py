@@ -14,7 +14,7 @@ import subprocess
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PHONES = os.environ.get("ONEFOLD_BENCH_PHONES", "1,2,3,4,5,6").split(",")
 WRITES = os.environ.get("ONEFOLD_BENCH_WRITES", "20M")
-OURS, FULL = "runs", "full"
+OURS, FULL = "sweep", "full"
 # What SmartDedup compares its index with, and AustereCache's.
 RIVALS = ("g-lru", "caftl", "caftl-without-pre-hashing", "b-tree", "austere")
 # The bytes of index for each stored block.

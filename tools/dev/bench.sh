@@ -4,7 +4,8 @@
 # usage: ./dev bench --list
 #        ./dev bench NAME... [--json] [--record] [--seed N] [--dir DIRECTORY]
 #        ./dev bench --all [--json] [--record]
-#        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--recorded DIRECTORY] [--jobs N] [--json] [--record]
+#        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--recorded DIRECTORY] [--made-writes N] [--jobs N]
+#                           [--json] [--record]
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 if a target is missed.
 # --record appends each figure to docs/figures.tsv, with the date, the commit and the processor (docs/testing.md). It refuses a work tree
@@ -13,10 +14,13 @@
 # Benchmarks marked `counts` and `steps` run the engine in the simulator; `live`, `log`, `reopen`, `space`, `record` and `pace` run the
 # built binary on this machine, need fio, libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp). `replay` and `workloads`
 # need root, FUSE and loop devices besides.
+# `smart` and `tight` need root, FUSE and loop devices; smartdedup-fio, -mixes and -dedisbench leave target/smartdedup.json for the report.
+# They read ONEFOLD_BENCH_SMART_MIB (2048) and ONEFOLD_BENCH_SLOWED_MIB (128), the data of a run.
 # `fronts` needs root, FUSE and loop devices, `killed` FUSE; ONEFOLD_BENCH_TREE is the tree that they copy (/usr/share and /usr/share/doc).
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
-# that is a missed target) and writes target/report/index.html, results.csv and results.json (docs/evaluating.md). --all leaves it out.
+# that is a missed target) and writes index.html, smartdedup.html, results.csv and results.json to target/report (docs/evaluating.md). --all
+# leaves it out.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -34,7 +38,10 @@ done
 if [[ ${words[0]:-} == papers ]]; then
     bash tools/dev/setup.sh build >/dev/null
     build_laboratory
-    report=("$ONEFOLD_LAB" report --out "$(target_dir)/report" "${words[@]:1}")
+    # What was measured live, if it was.
+    live="$(target_dir)/smartdedup.json"
+    [[ -f $live ]] && live=(--live "$live") || live=()
+    report=("$ONEFOLD_LAB" report --out "$(target_dir)/report" "${live[@]}" "${words[@]:1}")
     [[ -n $recorded ]] || exec "${report[@]}"
     "${report[@]}" --json | python3 tools/bench/figures.py record "./dev bench ${words[*]}"
     exit

@@ -1,4 +1,4 @@
-//! Onefold's index: compact entries in buckets of a cache line, over sorted runs on the medium.
+//! A candidate for Onefold's index: compact entries in buckets of a cache line, over sorted runs on the medium.
 //!
 //! 1. An entry has as many bits of the PBN as the volume needs, a bit that says whether the medium has it, and 12 bits of the fingerprint;
 //!    with little memory for many blocks it has more, so that bucket and entry together tell most fingerprints apart. With 2^25 blocks that

@@ -12,10 +12,12 @@ pub mod compact;
 pub mod groups;
 pub mod known;
 pub mod lab;
+pub mod naming;
 pub mod recency;
 pub mod recent;
 pub mod runs;
 pub mod stored;
+pub mod swept;
 pub mod table;
 pub mod writes;
 
@@ -87,7 +89,9 @@ pub trait Index {
 pub enum Policy {
     /// All fingerprints in memory, whatever that takes.
     Full,
-    /// Onefold's: compact entries, and sorted runs on the medium.
+    /// Onefold's: the engine's index, and sweeps of the fingerprint table.
+    Sweep,
+    /// Another for Onefold: compact entries, and sorted runs on the medium.
     Runs,
     /// SmartDedup's groups in a prefix tree, which leave memory as a whole.
     GLru,
@@ -103,14 +107,15 @@ pub enum Policy {
 }
 
 impl Policy {
-    pub const ALL: [Self; 8] =
-        [Self::Full, Self::Runs, Self::GLru, Self::Lru, Self::BTree, Self::Caftl, Self::CaftlNoPreHash, Self::Austere];
+    pub const ALL: [Self; 9] =
+        [Self::Full, Self::Sweep, Self::Runs, Self::GLru, Self::Lru, Self::BTree, Self::Caftl, Self::CaftlNoPreHash, Self::Austere];
 
     /// Its name on the command line and in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
+            Self::Sweep => "sweep",
             Self::Runs => "runs",
             Self::GLru => "g-lru",
             Self::Lru => "lru",
@@ -138,6 +143,7 @@ impl Policy {
     pub fn index(self, bytes: u64, blocks: u64, contents: u32) -> Box<dyn Index> {
         match self {
             Self::Full => Box::new(recent::Recent::unbounded(contents)),
+            Self::Sweep => Box::new(swept::Swept::new(bytes)),
             Self::Runs => Box::new(compact::Compact::new(bytes, blocks)),
             Self::GLru => Box::new(groups::Groups::new(bytes, blocks)),
             Self::Lru => Box::new(recent::Recent::with_groups_on_medium(bytes, blocks, contents)),

@@ -1,4 +1,4 @@
-//! Onefold's level on the medium: sorted runs that are only appended, as an account of units.
+//! A candidate for Onefold's level on the medium: sorted runs that are only appended, as an account of units.
 //!
 //! 1. Fingerprints that are only in memory become a run; when [`FAN`] runs of one level have come together, they become one run of the next
 //!    level.

@@ -42,6 +42,12 @@ impl Stored {
         self.blocks.len() - self.free.len()
     }
 
+    /// Returns the number of blocks that were ever in use: those with the least numbers.
+    #[must_use]
+    pub fn ever_used(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
     /// Returns the block that an LBN means.
     #[must_use]
     pub fn meaning(&self, lbn: u32) -> Option<Pbn> {

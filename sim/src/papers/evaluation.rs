@@ -3,9 +3,10 @@
 //!
 //! These are the goals of the whole project. A row that is missed is marked so; it fails the command only if it is a target (`targets.rs`).
 
+use crate::index_lab::naming::Naming;
 use crate::papers::results::{Mode, Results, range};
-use crate::papers::space;
-use crate::papers::workloads::{Workload, of_trace};
+use crate::papers::workloads::Workload;
+use crate::papers::{smartdedup, space};
 use crate::replay::scheme::Scheme;
 use serde::Serialize;
 
@@ -63,9 +64,9 @@ const fn not_measured(paper: &'static str, published: &'static str, goal: &'stat
 
 /// Returns all rows.
 #[must_use]
-pub fn rows(results: &Results) -> Vec<Row> {
+pub fn rows(results: &Results, naming: &Naming) -> Vec<Row> {
     let mut rows = order_merge_dedup(results);
-    rows.extend(smart_dedup(results));
+    rows.extend(smartdedup::rows::rows(results, naming));
     rows.extend(others());
     rows.extend(rivals());
     rows
@@ -167,58 +168,6 @@ fn saved(results: &Results) -> (String, RowResult) {
         (1.0 - least) * 100.0
     );
     (measured, RowResult::of(far.is_empty()))
-}
-
-fn smart_dedup(results: &Results) -> Vec<Row> {
-    const PAPER: &str = "SmartDedup (section 4)";
-    let unique = of_trace("16_fio_dup0").and_then(|w| results.figures(w, BEST, Mode::Weak));
-    let overhead = unique.map(|f| f.metadata_per_unit.values().sum::<f64>());
-    let no_duplicates = match overhead {
-        Some(share) => (
-            format!(
-                "units, 16_fio_dup0 (fio, not the paper's): {:.2} % of all units are metadata, wanted at most 1 %; throughput is not \
-                 measured here: ./dev bench ratio-unique",
-                share * 100.0
-            ),
-            RowResult::StandIn,
-        ),
-        None => nothing(),
-    };
-    let not = |published, goal, why: &str| not_measured(PAPER, published, goal, why.to_owned());
-    vec![
-        Row {
-            paper: PAPER,
-            published: "no duplicates: −3.8 % throughput; +9 % of EXT4's metadata writes",
-            goal: "≤ −2 %; ≤ 1 % of all units",
-            measured: no_duplicates.0,
-            verdict: no_duplicates.1,
-        },
-        not(
-            "25 % duplicates: +16.9 % write, +38.2 % read throughput (13.4 × at the highest duplication)",
-            "more, on both",
-            "live throughput is not measured by replay; ./dev bench ratio-duplicates has writes with 50 %",
-        ),
-        not(
-            "memory: 3.5 MB for everything, 32 bytes a fingerprint; 1.3 M fingerprints in 40 MB",
-            "≤ 16 bytes a fingerprint; more duplicates found at every size",
-            "the two-level fingerprint store is not built; ./dev bench memory-peak bounds the whole process",
-        ),
-        not(
-            "eviction: group eviction saves 87 % of the index I/O for at most 3 % of the duplicates",
-            "less index I/O still, for at most 1 %",
-            "no index on the medium is built",
-        ),
-        not(
-            "adaptive: −14 % power for −8 % duplicates; 8 % → 0.3 % overhead from full to 20 % battery",
-            "the same curve, CPU time as the stand-in for power",
-            "adapting is not built",
-        ),
-        not(
-            "fragmentation: 1.5 × → 1.06 × extents for −6 % duplicates",
-            "the same or better",
-            "measured apart, over recorded and synthetic traces: ./dev bench filter-extents, filter-duplicates",
-        ),
-    ]
 }
 
 fn others() -> Vec<Row> {

@@ -76,9 +76,34 @@ pub fn change(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), |v| format!("{:+.1} %", v * 100.0))
 }
 
-/// Wraps a body into the page.
-#[must_use]
-pub fn page(title: &str, body: &str) -> String {
+/// A page of sections, with its contents at the top.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    contents: String,
+    body: String,
+}
+
+impl Page {
+    /// Adds a section: a paragraph of plain text, if there is one, and what follows it.
+    pub fn section(&mut self, id: &str, title: &str, text: &str, html: &str) {
+        let title = escape(title);
+        let _ = writeln!(self.contents, "<li><a href=\"#{id}\">{title}</a></li>");
+        let _ = writeln!(self.body, "<section id=\"{id}\">\n<h2>{title}</h2>");
+        if !text.is_empty() {
+            let _ = writeln!(self.body, "<p>{}</p>", escape(text));
+        }
+        let _ = writeln!(self.body, "{html}</section>");
+    }
+
+    /// Formats the page, with an introduction before its contents.
+    #[must_use]
+    pub fn html(&self, title: &str, introduction: &str) -> String {
+        let Self { contents, body } = self;
+        whole(title, &format!("<h1>{}</h1>\n{introduction}<nav><ol>\n{contents}</ol></nav>\n{body}", escape(title)))
+    }
+}
+
+fn whole(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

@@ -5,6 +5,7 @@
 //! 2. The longest replays begin first, so that at the end no thread waits long for another.
 //! 3. The results are in the order of the matrix, whatever the order of execution.
 
+use crate::papers::parallel::on_threads;
 use crate::papers::results::{Failure, Mode};
 use crate::papers::workloads::{MODELS, of_trace};
 use crate::replay::run::Plan;
@@ -105,29 +106,21 @@ fn units_of(trace: &Path) -> u64 {
 /// Runs the jobs on this number of threads.
 #[must_use]
 pub fn run(jobs: &[ReplayJob], threads: usize) -> (Vec<Timed>, Vec<Failure>) {
-    let mut order: Vec<usize> = (0..jobs.len()).collect();
-    order.sort_by_key(|&at| std::cmp::Reverse(jobs[at].cost));
-    let todo = Mutex::new(order.into_iter());
-    let done: Mutex<Vec<Option<Result<Timed, Failure>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
-    let progress =
-        Mutex::new(Progress { began: Instant::now(), values: Instant::now(), done: 0, cost: 0, all: jobs.iter().map(|j| j.cost).sum() });
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let next = todo.lock().expect("nobody panics with it").next();
-                    let Some(at) = next else { break };
-                    let job = &jobs[at];
-                    let result = replay_file(&job.trace, &job.plan).map_err(|error| Failure { replay: job.name(), error });
-                    done.lock().expect("nobody panics with it")[at] = Some(result);
-                    progress.lock().expect("nobody panics with it").finished(job, jobs.len());
-                }
-            });
-        }
-    });
+    let all = jobs.iter().map(|job| job.cost).sum();
+    let progress = Mutex::new(Progress { began: Instant::now(), values: Instant::now(), done: 0, cost: 0, all });
+    let results = on_threads(
+        jobs,
+        |job| job.cost,
+        threads,
+        |job| {
+            let result = replay_file(&job.trace, &job.plan).map_err(|error| Failure { replay: job.name(), error });
+            progress.lock().expect("nobody panics with it").finished(job, jobs.len());
+            result
+        },
+    );
     let (mut runs, mut failures) = (Vec::new(), Vec::new());
-    for result in done.into_inner().expect("all threads ended well") {
-        match result.expect("every job was run") {
+    for result in results {
+        match result {
             Ok(timed) => runs.push(timed),
             Err(failure) => failures.push(failure),
         }

@@ -1,5 +1,5 @@
-//! OrderMergeDedup's evaluation (sections 4.2 to 4.5), over the recorded traces, in one command: `onefold-lab report`, `./dev bench
-//! papers`.
+//! OrderMergeDedup's evaluation (sections 4.2 to 4.5) and SmartDedup's (`smartdedup/mod.rs`), over the recorded traces, in one command:
+//! `onefold-lab report`, `./dev bench papers`.
 //!
 //! 1. Every trace is replayed on every scheme, weak and strong (32 writes outstanding, and 1), on three device models (`matrix.rs`):
 //!    nothing is left out because it looks bad, and a replay that fails is a missed target.
@@ -18,9 +18,11 @@ pub mod log_tables;
 pub mod matrix;
 pub mod metadata;
 pub mod page;
+pub mod parallel;
 pub mod published;
 pub mod report;
 pub mod results;
+pub mod smartdedup;
 pub mod space;
 pub mod statements;
 pub mod targets;

@@ -1,43 +1,26 @@
 //! The page: one self-contained file for people.
 
+use crate::index_lab::naming::Naming;
 use crate::papers::evaluation::{Row, rows};
-use crate::papers::html::{Table, escape, page as whole};
+use crate::papers::html::{Page, Table, escape};
 use crate::papers::results::{Mode, Results};
 use crate::papers::targets::Target;
 use crate::papers::workloads::WORKLOADS;
 use crate::papers::{energy, figures, log_tables, metadata, published, space, statements};
-use std::fmt::Write as _;
 
 /// The end of the axis of metadata charts.
 const METADATA_TOP: (f64, f64) = (1.0, 2.0);
 
-struct Page {
-    contents: String,
-    body: String,
-}
-
-impl Page {
-    fn section(&mut self, id: &str, title: &str, text: &str, html: &str) {
-        let title = escape(title);
-        let _ = writeln!(self.contents, "<li><a href=\"#{id}\">{title}</a></li>");
-        let _ = writeln!(self.body, "<section id=\"{id}\">\n<h2>{title}</h2>");
-        if !text.is_empty() {
-            let _ = writeln!(self.body, "<p>{}</p>", escape(text));
-        }
-        let _ = writeln!(self.body, "{html}</section>");
-    }
-}
-
 /// Formats the whole page.
 #[must_use]
-pub fn page(results: &Results, targets: &[Target]) -> String {
-    let mut page = Page { contents: String::new(), body: String::new() };
+pub fn page(results: &Results, targets: &[Target], naming: &Naming) -> String {
+    let mut page = Page::default();
     page.section("targets", "Targets", TARGETS, &(targets_table(targets).html() + &failures(results)));
     page.section(
         "published",
         "Measured against published",
         PUBLISHED,
-        &(evaluation(&rows(results)).html() + &statements::table(results).html()),
+        &(evaluation(&rows(results, naming)).html() + &statements::table(results).html()),
     );
     page.section(
         "figure-2a",
@@ -71,13 +54,8 @@ pub fn page(results: &Results, targets: &[Target]) -> String {
     let trees = metadata::trees(results, Mode::Weak) + &metadata::trees(results, Mode::Strong);
     page.section("shadow", "The trees of shadow", SHADOW, &trees);
     page.section("reading", "How to read this", "", &(READING.to_owned() + &workloads().html()));
-    let body = format!(
-        "<h1>OrderMergeDedup's evaluation, replayed</h1>\n<p>{}</p>\n<nav><ol>\n{}</ol></nav>\n{}",
-        escape(&made(results, targets)),
-        page.contents,
-        page.body
-    );
-    whole("OrderMergeDedup's evaluation, replayed by Onefold", &body)
+    let smart = "<p><a href=\"smartdedup.html\">SmartDedup's evaluation</a></p>\n";
+    page.html("OrderMergeDedup's evaluation, replayed by Onefold", &format!("<p>{}</p>\n{smart}", escape(&made(results, targets))))
 }
 
 fn made(results: &Results, targets: &[Target]) -> String {
@@ -168,7 +146,7 @@ const READING: &str = "<dl>\n\
 <dt>write ratio</dt><dd>units written to the device, data and every kind of metadata, ÷ units the client wrote. \
 No deduplication is 1.</dd>\n\
 <dt>ideal</dt><dd>1 − duplication (live), zeros included: what deduplication with free metadata would write.</dd>\n\
-<dt>bound</dt><dd>what a block device could do at best: the new blocks of each epoch as the client power_loss them, and at least 1 unit an \
+<dt>bound</dt><dd>what a block device could do at best: the new blocks of each epoch as the client divided them, and at least 1 unit an \
 epoch. Where a trace does not say how well blocks compress, blocks of journals and metadata are taken to come to half, and all others \
 count whole.</dd>\n\
 <dt>efficiency</dt><dd>(1 − write ratio) ÷ duplication (live, zeros included). Lazy reclaim finds duplicates of what nothing maps to any \

@@ -1,13 +1,17 @@
-//! The report: every replay that was asked for, the targets that it is judged by, and three files.
+//! The report: every replay that was asked for, the targets that it is judged by, and four files.
 
+use crate::index_lab::naming::Naming;
 use crate::papers::evaluation::rows;
 use crate::papers::matrix::{jobs, jobs_of_recorded, run};
 use crate::papers::results::{Results, RunFacts};
+use crate::papers::smartdedup::live::Live;
+use crate::papers::smartdedup::study::{Subject, study};
 use crate::papers::targets::{Target, judge};
 use crate::papers::workloads::{WORKLOADS, of_trace};
-use crate::papers::{csv, page};
+use crate::papers::{csv, page, smartdedup};
 use crate::replay::scheme::Scheme;
 use crate::replay::timed::name_of;
+use onefold_trace::synth::phone::PHONES;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -27,6 +31,10 @@ pub struct Options {
     pub only: Vec<String>,
     /// The schemes to replay; empty for all.
     pub schemes: Vec<Scheme>,
+    /// The block writes of each trace that is made like a row of SmartDedup's Table 1; none are made with 0.
+    pub made_writes: u64,
+    /// The file of what was measured live, if there is one.
+    pub live: Option<PathBuf>,
     pub threads: usize,
 }
 
@@ -49,13 +57,19 @@ pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Tar
     if let Some(missing) = traces.iter().find(|path| !path.is_file()) {
         return Err(format!("{} does not exist; give the folder of the recorded traces by --traces", missing.display()));
     }
+    let live = options.live.as_deref().map(Live::read).transpose()?.unwrap_or_default();
     // Fail before an hour's work rather than after it.
     std::fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
     let began = Instant::now();
     let mut jobs = jobs(&traces)?;
     jobs.extend(jobs_of_recorded(&recorded)?);
     jobs.retain(|job| options.schemes.is_empty() || options.schemes.contains(&job.plan.scheme));
-    let (runs, failures) = run(&jobs, options.threads);
+    let (runs, mut failures) = run(&jobs, options.threads);
+    let made = PHONES.into_iter().filter(|_| options.made_writes > 0).map(|phone| Subject::Made(phone, options.made_writes));
+    let subjects: Vec<Subject> = traces.into_iter().chain(recorded).map(Subject::Recorded).chain(made).collect();
+    let (studies, failed) = study(&subjects, options.threads);
+    failures.extend(failed);
+    let naming = Naming::measure();
     let made = RunFacts {
         threads: options.threads,
         wall_seconds: began.elapsed().as_secs_f64(),
@@ -63,20 +77,22 @@ pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Tar
         peak_resident_bytes: peak_resident_bytes(),
         complete: options.only.is_empty() && options.schemes.is_empty(),
     };
-    let results = Results { runs, failures, made };
+    let results = Results { runs, studies, failures, made };
     let targets = judge(&results, write_ratios);
     let json = json!({
         "version": VERSION,
         "report": "papers",
         "made": results.made,
         "targets": targets,
-        "against_published": rows(&results),
+        "against_published": rows(&results, &naming),
+        "smart_dedup": { "studies": results.studies, "naming": naming, "live": live },
         "failures": results.failures,
         "runs": results.runs,
     });
     write(&options.out, "results.json", &(json.to_string() + "\n"))?;
     write(&options.out, "results.csv", &csv::csv(&results))?;
-    write(&options.out, "index.html", &page::page(&results, &targets))?;
+    write(&options.out, "index.html", &page::page(&results, &targets, &naming))?;
+    write(&options.out, "smartdedup.html", &smartdedup::page::page(&results, &live, &naming))?;
     Ok(targets)
 }
 

@@ -1,5 +1,6 @@
 //! All replays of a run, with look-ups.
 
+use crate::papers::smartdedup::study::Study;
 use crate::papers::workloads::{WORKLOADS, Workload};
 use crate::replay::figures::Figures;
 use crate::replay::scheme::Scheme;
@@ -75,6 +76,8 @@ pub struct Failure {
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     pub runs: Vec<Timed>,
+    /// The traces in the policy lab.
+    pub studies: Vec<Study>,
     pub failures: Vec<Failure>,
     pub made: RunFacts,
 }

@@ -1,0 +1,205 @@
+"""SmartDedup's live figures: fio on ext4 (Figure 3), mixes of reads and writes (Figure 5), and a load like DEDISbench's (Figure 9).
+
+Each load runs on a volume, on one with little memory, and on the bare store, over FUSE and a loop device. The bare store is a file on this
+machine's disk; a slowed one has the pace of a model, and less data. What was measured is left in target/smartdedup.json, which
+`./dev bench papers` shows. ONEFOLD_BENCH_SMART_MIB (2048) and ONEFOLD_BENCH_SLOWED_MIB (128) give the data of a run.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+from block import MIB, UNIT, Attached, Disk, call, onefold, roomy, since
+from live import Place, peak_mib
+from workloads import Mounted, drop_caches
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+FILE = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "smartdedup.json")
+MODEL = os.environ.get("ONEFOLD_BENCH_MODEL", "tablet")
+BARE_MIB = int(os.environ.get("ONEFOLD_BENCH_SMART_MIB", "2048"))
+SLOWED_MIB = int(os.environ.get("ONEFOLD_BENCH_SLOWED_MIB", "128"))
+DUPLICATES = (0, 25, 50, 75)
+# The share of the memory in the paper: an index for a tenth of the fingerprints.
+LITTLE = "memory 3500K"
+# The data in GiB, and the reads among the requests in per cent, of each mix.
+MIXES = {1: (4, 50), 2: (6, 66)}
+# The duplicates of the paper's two images, in per cent; a fifth of the blocks has four of five requests.
+IMAGES = (46, 19)
+HOT_SPOT = ("--random_distribution=zoned:80/20:20/80",)
+
+
+def setups(mib):
+    index = max(mib * MIB // UNIT // 10 * 8, 512)
+    return {"passthrough": ("--passthrough",), "volume": (), LITTLE: ("--memory", "3500K", "--index-memory", str(index))}
+
+
+def fio(directory, mib, percent, seed, rw, *more, threads=3):
+    """Runs a job over files of `mib` in all, and returns its account, all threads together."""
+    words = [
+        "fio", "--name=job", f"--directory={directory}", f"--rw={rw}", "--bs=4k", f"--size={mib * MIB // threads // UNIT * UNIT}",
+        f"--numjobs={threads}", "--thread", "--ioengine=psync", "--refill_buffers", "--buffer_compress_percentage=0",
+        f"--dedupe_percentage={percent}", f"--randseed={seed}", "--group_reporting", "--percentile_list=50:95", "--output-format=json",
+        *more,
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=directory)
+    if done.returncode != 0:
+        raise onefold.Failed(f"fio ended with {done.returncode}: {done.stderr[:500]}")
+    return json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+
+
+def percentile(job, way, which):
+    return round(job[way]["clat_ns"]["percentile"][f"{which}.000000"] / 1000, 1)
+
+
+class Run:
+    """A new store of `mib` twice, attached with these options, with an ext4 file system."""
+
+    def __init__(self, place, mib, options, slowed):
+        self.slowed = slowed
+        self.disk = Disk(place.file("store"), 2 * mib * MIB + 256 * MIB)
+        self.is_volume = "--passthrough" not in options
+        try:
+            if self.is_volume:
+                onefold.run("create", self.disk.device)
+            # Formatting is not measured: it runs at full speed.
+            attached = Attached(self.disk.device, *options)
+            call("mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", attached.device)
+            attached.detach()
+            self.attached = Attached(self.disk.device, *options, *slowed)
+            self.mounted = Mounted(self.attached.device)
+            self.mounted.mount()
+        except BaseException:
+            self.disk.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.mounted.close()
+        self.attached.detach()
+        self.disk.close()
+
+    def remount(self):
+        self.mounted.unmount()
+        drop_caches()
+        self.mounted.mount()
+
+    def saved(self, mib):
+        """Returns the part of the data that took no blocks of its own."""
+        if not self.is_volume:
+            return None
+        space = onefold.report("stats", self.disk.device)["space"]
+        taken = space["unique_blocks"] + space["shared_blocks"] - space["freed_blocks"]
+        return round(max(1 - taken / (mib * MIB // UNIT), 0), 4)
+
+
+def write_and_read(place, name, options, store, percent, seed, *more, threads=3):
+    """Writes random blocks, and then reads random ones of them from a cold cache."""
+    mib, slowed = (BARE_MIB, ()) if store == "bare" else (SLOWED_MIB, ("--device-model", store))
+    with Run(place, mib, options, slowed) as run:
+        before, began = run.disk.counts(), time.monotonic()
+        written = fio(run.mounted.path, mib, percent, seed, "randwrite", "--end_fsync=1", *more, threads=threads)
+        run.mounted.unmount()
+        seconds = time.monotonic() - began
+        units, saved = since(run.disk.counts(), before)["bytes"] // UNIT, run.saved(mib)
+        run.mounted.mount()
+        run.remount()
+        began = time.monotonic()
+        read = fio(run.mounted.path, mib, percent, seed, "randread", *more, threads=threads)
+        found = {
+            "setup": name, "store": store, "duplicates_percent": percent,
+            "write_mib_per_second": round(mib / seconds, 2), "write_p95_us": percentile(written, "write", 95),
+            "read_mib_per_second": round(mib / (time.monotonic() - began), 2),
+            "read_p50_us": percentile(read, "read", 50), "read_p95_us": percentile(read, "read", 95),
+            "saved": saved, "units": units,
+        }
+    print(found, file=sys.stderr, flush=True)
+    return found
+
+
+def processor_seconds():
+    """Returns the seconds that the machine's processors have worked."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, _idle, _wait, irq, softirq = map(int, file.readline().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def mix(place, number, name, options, seed):
+    gib, reads = MIXES[number]
+    threads = 3
+    with Run(place, BARE_MIB, options, ()) as run:
+        # The files are there before.
+        fio(run.mounted.path, BARE_MIB, 25, seed, "write", "--end_fsync=1", threads=threads)
+        run.remount()
+        began, used = time.monotonic(), processor_seconds()
+        share = f"--io_size={gib * 1024 * MIB * BARE_MIB // 2048 // threads // UNIT * UNIT}"
+        fio(run.mounted.path, BARE_MIB, 25, seed + 1, "randrw", f"--rwmixread={reads}", share, "--end_fsync=1", threads=threads)
+        run.mounted.unmount()
+        found = {
+            "mix": number, "setup": name, "seconds": round(time.monotonic() - began, 2),
+            "cpu_seconds": round(processor_seconds() - used, 2), "peak_mib": round(peak_mib(run.attached.server), 1),
+        }
+    print(found, file=sys.stderr, flush=True)
+    return found
+
+
+def leave(**parts):
+    """Puts parts into the file that the report takes."""
+    known = {}
+    if os.path.exists(FILE):
+        with open(FILE, encoding="utf-8") as file:
+            known = json.load(file)
+    known.update(cores=os.cpu_count(), mib=BARE_MIB, **parts)
+    os.makedirs(os.path.dirname(FILE), exist_ok=True)
+    with open(FILE, "w", encoding="utf-8") as file:
+        json.dump(known, file, indent=1)
+
+
+def against(runs, base, value):
+    """Returns the ratio of a value of the volume with default memory to that of the bare store."""
+    of = {run["setup"]: run for run in runs if all(run[key] == wanted for key, wanted in base.items())}
+    return round(of["volume"][value] / of["passthrough"][value], 3)
+
+
+def measure_fio(options):
+    found = []
+    for store in ("bare", MODEL):
+        where = options.dir if store == "bare" else roomy_dir(options)
+        mib = BARE_MIB if store == "bare" else SLOWED_MIB
+        with Place(type("Options", (), {"dir": where})) as place:
+            for percent in DUPLICATES:
+                found += [write_and_read(place, name, words, store, percent, options.seed) for name, words in setups(mib).items()]
+    leave(fio=found)
+    return {"value": against(found, {"store": MODEL, "duplicates_percent": 25}, "write_mib_per_second"), "runs": found}
+
+
+def roomy_dir(options):
+    class Copy:
+        dir = options.dir
+
+    return roomy(Copy).dir
+
+
+def measure_mixes(options):
+    with Place(options) as place:
+        found = [mix(place, number, name, words, options.seed) for number in MIXES for name, words in setups(BARE_MIB).items()]
+    leave(mixes=found)
+    return {"value": max(against(found, {"mix": number}, "cpu_seconds") for number in MIXES), "runs": found}
+
+
+def measure_dedisbench(options):
+    found = []
+    with Place(options) as place:
+        for percent in IMAGES:
+            for name, words in setups(BARE_MIB).items():
+                found.append(write_and_read(place, name, words, "bare", percent, options.seed, *HOT_SPOT, threads=4))
+    leave(dedisbench=found)
+    return {"value": against(found, {"duplicates_percent": IMAGES[0]}, "write_mib_per_second"), "runs": found}
+
+
+def run(name, options):
+    runners = {"smartdedup-fio": measure_fio, "smartdedup-mixes": measure_mixes, "smartdedup-dedisbench": measure_dedisbench}
+    return {**runners[name](options), "cores": os.cpu_count(), "MiB": BARE_MIB, "slowed MiB": SLOWED_MIB, "left in": FILE}
