@@ -4,7 +4,7 @@ use crate::commands;
 use crate::exit::{Exit, Outcome};
 use crate::output;
 use crate::runtime::warnings;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::layer::SubscriberExt;
@@ -16,9 +16,8 @@ pub const LOG_VARIABLE: &str = "ONEFOLD_LOG";
 
 #[derive(Debug, Parser)]
 #[command(name = "onefold", version, about, after_help = Exit::help(), max_term_width = 100)]
-#[command(
-    about = "A deduplicating block device for flash.\n\nA volume is named by its path, its label, its UUID, or where it is attached."
-)]
+#[command(about = "A deduplicating block device for flash.\n\nA volume is named by its path, its label, its UUID, its name in \
+             /etc/onefold, or where it is attached.")]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -35,7 +34,9 @@ enum Verb {
     Dedup(commands::dedup::Arguments),
     Check(commands::check::Arguments),
     Dump(commands::dump::Arguments),
+    Probe(commands::probe::Arguments),
     Trace(commands::trace::Arguments),
+    Version(commands::version::Arguments),
     /// Serves a volume for `attach`.
     #[command(hide = true)]
     Serve(commands::serve::Arguments),
@@ -45,6 +46,12 @@ enum Verb {
     /// Does for a front-end the work that neither supervisor nor server may do.
     #[command(hide = true)]
     Helper(commands::helper::Arguments),
+}
+
+/// Returns the definition of the command line, from which manual pages and completions are made.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the command line of this process.
@@ -65,7 +72,7 @@ fn run(verb: Verb) -> Outcome<Exit> {
     let done = |()| Exit::Done;
     match verb {
         Verb::Create(arguments) => commands::create::run(&arguments).map(done),
-        Verb::Attach(arguments) => commands::attach::run(&arguments),
+        Verb::Attach(arguments) => commands::attach::run(&arguments, std::env::args_os().skip(2)),
         Verb::Detach(arguments) => commands::detach::run(&arguments),
         Verb::List(arguments) => commands::list::run(&arguments).map(done),
         Verb::Status(arguments) => commands::status::run(&arguments).map(done),
@@ -73,7 +80,12 @@ fn run(verb: Verb) -> Outcome<Exit> {
         Verb::Dedup(arguments) => commands::dedup::run(&arguments).map(done),
         Verb::Check(arguments) => commands::check::run(&arguments),
         Verb::Dump(arguments) => commands::dump::run(&arguments).map(done),
+        Verb::Probe(arguments) => commands::probe::run(&arguments).map(done),
         Verb::Trace(arguments) => commands::trace::run(&arguments).map(done),
+        Verb::Version(arguments) => {
+            commands::version::run(&arguments);
+            Ok(Exit::Done)
+        }
         Verb::Serve(arguments) => commands::serve::run(&arguments),
         Verb::Supervise(arguments) => commands::supervise::run(&arguments),
         Verb::Helper(arguments) => commands::helper::run(&arguments),
@@ -95,7 +107,6 @@ fn log_to_stderr(is_server: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_sound() {

@@ -3,6 +3,9 @@
 # Sourced with the repository's root as the working directory.
 
 RUST_MIN=1.85
+# Below the prefix: the list of the files that ./dev install has put there.
+# shellcheck disable=SC2034
+INSTALLED=share/onefold/installed
 
 say() { printf '%s\n' "$*"; }
 step() { printf '\n== %s\n' "$*"; }

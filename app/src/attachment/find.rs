@@ -1,9 +1,10 @@
-//! Finding a volume by its name: a path, a label, a UUID, or where it is attached.
+//! Finding a volume by its name: a path, a label, a UUID, where it is attached, or its name in /etc/onefold.
 //!
-//! 1. A name that exists as a path, or that holds a slash, is never taken for a label.
+//! 1. A name that exists as a path, or that holds a slash, is never taken for another one. A name in /etc/onefold goes before a label.
 //! 2. A label or UUID finds an attached volume first, then one seen before, then one on a block device. A name that fits several volumes is
 //!    refused.
 
+use super::configured;
 use super::directory::run_directory;
 use super::known;
 use super::record::{self, Record};
@@ -27,6 +28,12 @@ pub struct Found {
 /// # Errors
 /// When there is none, or several fit.
 pub fn find(name: &str) -> Outcome<Found> {
+    let is_path = name.contains('/') || Path::new(name).exists();
+    let configured = if is_path { None } else { configured::named(name)? };
+    find_volume(configured.as_ref().map_or(name, |configured| &configured.volume))
+}
+
+fn find_volume(name: &str) -> Outcome<Found> {
     let (records, _) = record::by_life(&run_directory()?)?;
     if let Some(record) = records.iter().find(|r| r.location == name) {
         return Ok(Found { path: record.path.clone(), attached: Some(record.clone()) });

@@ -7,6 +7,7 @@
 //! 3. A server in the background reports once, on its standard output, that it serves or why it does not. At its end it leaves its result
 //!    in a file.
 
+pub mod configured;
 pub mod control;
 pub mod deadline;
 pub mod directory;

@@ -1,5 +1,6 @@
 //! `attach`: makes a volume a block device.
 
+use crate::attachment::configured::{self, Configured};
 use crate::attachment::deadline::Deadline;
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::find;
@@ -13,15 +14,19 @@ use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::{self, Asked};
 use crate::heartbeat::{self, Purpose};
+use crate::output::complain;
 use crate::output::size::Size;
 use crate::server::serving::serve_alone;
 use crate::volume;
+use clap::{Args, FromArgMatches};
 use onefold_engine::memory::Accountant;
 use onefold_engine::units::BLOCK_BYTES;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 use uuid::Uuid;
@@ -29,8 +34,12 @@ use uuid::Uuid;
 /// Attach a volume, and print where: a block device or an NBD URI
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Path, label or UUID.
-    volume: String,
+    /// Path, label or UUID; or NAME, where /etc/onefold/NAME.toml names the volume and its options.
+    #[arg(required_unless_present = "all")]
+    volume: Option<String>,
+    /// Attach every volume of /etc/onefold that is not attached yet.
+    #[arg(long, exclusive = true)]
+    all: bool,
     #[command(flatten)]
     frontend: Asked,
     /// Stay in the foreground; log to standard error. Over NBD that is one process, which nobody replaces when it dies.
@@ -40,12 +49,57 @@ pub struct Arguments {
     options: Options,
 }
 
-/// Attaches.
+/// Attaches. `typed` are the words after the verb.
 ///
 /// # Errors
 /// When there is no such volume, it is in use or damaged, or the front-end is not available.
-pub fn run(arguments: &Arguments) -> Outcome<Exit> {
-    let plan = plan(arguments)?;
+pub fn run(arguments: &Arguments, typed: impl Iterator<Item = OsString>) -> Outcome<Exit> {
+    let Some(volume) = arguments.volume.as_deref().filter(|_| !arguments.all) else { return attach_all() };
+    match configured::named(volume)?.filter(|_| !Path::new(volume).exists()) {
+        Some(configured) => attach(&with_options(&configured, typed)?, &configured.volume),
+        None => attach(arguments, volume),
+    }
+}
+
+/// Parses what was typed after the options of a file, which it replaces.
+fn with_options(configured: &Configured, typed: impl Iterator<Item = OsString>) -> Outcome<Arguments> {
+    let command = Arguments::augment_args(clap::Command::new("attach").args_override_self(true));
+    let words = std::iter::once(OsString::from("attach")).chain(configured.words.iter().map(OsString::from)).chain(typed);
+    let wrong = |error: clap::Error| {
+        let text = error.to_string();
+        let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        Failed::new(Exit::Usage, format!("{}: {reason}", configured.file.display()))
+            .next("`onefold attach --help` lists the options; a file has them without dashes.")
+    };
+    let matches = command.try_get_matches_from(words).map_err(wrong)?;
+    Arguments::from_arg_matches(&matches).map_err(wrong)
+}
+
+/// Attaches all volumes of /etc/onefold that are not attached yet, and goes on where one fails.
+fn attach_all() -> Outcome<Exit> {
+    let mut first = None;
+    for configured in configured::all()? {
+        let attached = configured.and_then(|configured| {
+            if find(&configured.volume)?.attached.is_some() {
+                return Ok(Exit::Done);
+            }
+            let name = OsString::from(&configured.name);
+            attach(&with_options(&configured, std::iter::once(name))?, &configured.volume)
+        });
+        match attached {
+            Ok(Exit::Done) => {}
+            Ok(exit) => first = first.or(Some(exit)),
+            Err(failed) => {
+                complain(format_args!("onefold: {failed}"));
+                first = first.or(Some(failed.exit));
+            }
+        }
+    }
+    Ok(first.unwrap_or(Exit::Done))
+}
+
+fn attach(arguments: &Arguments, volume: &str) -> Outcome<Exit> {
+    let plan = plan(arguments, volume)?;
     let _ = End::take(&Places::of(&plan.directory, &plan.id).end);
     if !plan.is_supervised() {
         return alone(&plan);
@@ -80,13 +134,13 @@ fn announce(location: &str) {
     let _ = writeln!(out, "{location}").and_then(|()| out.flush());
 }
 
-fn plan(arguments: &Arguments) -> Outcome<Plan> {
+fn plan(arguments: &Arguments, volume: &str) -> Outcome<Plan> {
     let Size(memory) = arguments.options.memory;
     if memory < Accountant::BYTES_MIN {
         return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", Size(memory), Size(Accountant::BYTES_MIN))));
     }
     let directory = run_directory()?;
-    let found = find(&arguments.volume)?;
+    let found = find(volume)?;
     // A server that was killed a moment ago gets the time to be gone.
     if let Some(record) = found.attached.filter(|record| !session::wait_end(&Places::of(&directory, &record.id).lock, DYING)) {
         return Err(in_use(&record));

@@ -1,5 +1,7 @@
 //! `stats`: shows what a volume did and what it holds.
 
+mod prometheus;
+
 use crate::attachment::control::{self, ServerRequest};
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::{Found, find};
@@ -9,7 +11,7 @@ use crate::device::Slowed;
 use crate::exit::{Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
-use crate::output::{Report, Style, Watch};
+use crate::output::{self, Report, Style, Watch};
 use crate::runtime::condition::{Condition, Counts, PartUse};
 use crate::runtime::lived::Lived;
 use crate::runtime::tally::Count;
@@ -17,8 +19,10 @@ use crate::runtime::volume_counts::{Dedup, Efficiency, Saved, Space, VolumeCount
 use crate::volume;
 use onefold_engine::settings::LEDGER_UNITS_MAX;
 use onefold_engine::units::BLOCK_BYTES;
+use prometheus::Rendered;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use uuid::Uuid;
 
 /// Show what a volume saved, what it did, and what it holds
 ///
@@ -30,6 +34,9 @@ pub struct Arguments {
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
+    /// Print it as text for Prometheus, once.
+    #[arg(long, conflicts_with_all = ["json", "seconds"])]
+    prometheus: bool,
     #[command(flatten)]
     watch: Watch,
 }
@@ -220,10 +227,30 @@ fn packed(mut table: Table, volume: &VolumeCounts) -> Table {
 /// When there is no such volume, or its server does not answer.
 pub fn run(arguments: &Arguments) -> Outcome {
     let name = &arguments.volume;
+    if arguments.prometheus {
+        output::say(&for_prometheus(name)?);
+        return Ok(());
+    }
     arguments.watch.report(Style::of(arguments.json), || {
         let Found { path, attached } = find(name)?;
         attached.map_or_else(|| detached(&path), |record| stats(&record))
     })
+}
+
+fn for_prometheus(name: &str) -> Outcome<String> {
+    let Found { path, attached } = find(name)?;
+    let (stats, uuid, label) = match attached {
+        Some(record) => (stats(&record)?, record.uuid, record.label),
+        None => {
+            let superblock = volume::peek(&path)?.superblock;
+            (detached(&path)?, Some(Uuid::from_bytes(superblock.uuid).to_string()), Some(superblock.label))
+        }
+    };
+    let or_empty = Option::unwrap_or_default;
+    let volume = [("store", stats.path.display().to_string()), ("uuid", or_empty(uuid)), ("label", or_empty(label))];
+    let Stats { attached, saved, available_bytes, counts, memory, .. } = &stats;
+    let (saved, available_bytes) = (saved.as_ref(), *available_bytes);
+    Ok(prometheus::text(&Rendered { is_attached: *attached, saved, available_bytes, counts, memory }, &volume))
 }
 
 fn stats(record: &Record) -> Outcome<Stats> {

@@ -75,7 +75,7 @@ pub fn print<R: Report>(report: &R, style: Style) {
 }
 
 /// Prints; returns whether anybody reads on.
-fn say(text: &str) -> bool {
+pub fn say(text: &str) -> bool {
     let mut out = io::stdout();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }

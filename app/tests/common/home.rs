@@ -33,6 +33,7 @@ impl Home {
         let mut command = Command::new(BINARY);
         command.args(words).current_dir(self.place.path());
         command.env("ONEFOLD_RUN_DIR", self.path("run")).env("ONEFOLD_STATE_DIR", self.path("state"));
+        command.env("ONEFOLD_CONFIG_DIR", self.path("config"));
         command
     }
 

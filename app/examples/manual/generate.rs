@@ -1,0 +1,31 @@
+//! Makes the manual pages and the completions of shells from the definition of the command line.
+
+use clap::Command;
+use clap_complete::Shell;
+use std::io;
+use std::path::Path;
+
+/// The shells, and the folder of their completions below `share`.
+const SHELLS: [(Shell, &str); 3] =
+    [(Shell::Bash, "bash-completion/completions"), (Shell::Zsh, "zsh/site-functions"), (Shell::Fish, "fish/vendor_completions.d")];
+
+/// Writes `man/man1/onefold.1` and a page for each verb, and a file of completions for each shell, below this folder.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn generate(command: &Command, share: &Path) -> io::Result<()> {
+    let manual = share.join("man/man1");
+    std::fs::create_dir_all(&manual)?;
+    clap_mangen::generate_to(command.clone(), &manual)?;
+    for (shell, folder) in SHELLS {
+        let folder = share.join(folder);
+        std::fs::create_dir_all(&folder)?;
+        let name = command.get_name().to_owned();
+        let made = clap_complete::generate_to(shell, &mut command.clone(), &name, &folder)?;
+        if shell == Shell::Bash {
+            // bash-completion looks for a file of the command's name.
+            std::fs::rename(made, folder.join(name))?;
+        }
+    }
+    Ok(())
+}

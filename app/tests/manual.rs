@@ -1,0 +1,64 @@
+//! The manual pages and completions agree with `--help`.
+
+mod common;
+#[path = "../examples/manual/generate.rs"]
+mod generate;
+
+use common::home::Home;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The verbs that users see, with those below `trace`.
+fn verbs(command: &clap::Command, above: &[String]) -> Vec<Vec<String>> {
+    let visible = command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help");
+    visible
+        .flat_map(|verb| {
+            let words: Vec<String> = above.iter().cloned().chain([verb.get_name().to_owned()]).collect();
+            let below = verbs(verb, &words);
+            [words].into_iter().chain(below)
+        })
+        .collect()
+}
+
+/// The long options that `--help` shows.
+fn options(help: &str) -> Vec<String> {
+    let words = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+    let long = words.filter_map(|line| line.split([' ', '[', '=']).find(|word| word.starts_with("--")));
+    long.map(|word| word.trim_end_matches(',').to_owned()).collect()
+}
+
+/// A page as people read it: `man` shows no escapes.
+fn page(manual: &Path, words: &[String]) -> String {
+    let path = manual.join(format!("onefold-{}.1", words.join("-")));
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "").replace("\\fI", "")
+}
+
+#[test]
+fn manual_pages_and_completions_have_every_verb_and_option_of_help() {
+    let home = Home::new();
+    let share = PathBuf::from(home.path("share"));
+    generate::generate(&onefold::cli::command(), &share).unwrap();
+    let manual = share.join("man/man1");
+    let completions = ["bash-completion/completions/onefold", "zsh/site-functions/_onefold", "fish/vendor_completions.d/onefold.fish"]
+        .map(|file| fs::read_to_string(share.join(file)).unwrap_or_else(|error| panic!("{file}: {error}")));
+    let verbs = verbs(&onefold::cli::command(), &[]);
+    assert!(verbs.len() > 15, "{verbs:?}");
+    for words in &verbs {
+        let arguments: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
+        let help = home.says(0, &arguments);
+        let options = options(&help);
+        assert!(options.contains(&"--help".to_owned()), "{help}");
+        let page = page(&manual, words);
+        for option in &options {
+            assert!(page.contains(option.as_str()), "{option} is not on the page of {words:?}");
+            let (name, verb) = (option.trim_start_matches('-'), words.last().unwrap());
+            for completion in &completions {
+                assert!(completion.contains(name) && completion.contains(verb.as_str()), "{option} of {words:?} is not completed");
+            }
+        }
+    }
+    let pages = fs::read_dir(&manual).unwrap().count();
+    assert_eq!(pages, verbs.len() + 1, "a page for each verb that users see, and one for all");
+    assert!(fs::read_to_string(manual.join("onefold.1")).unwrap().contains("deduplicating block device"));
+}
