@@ -4,6 +4,7 @@ mod common;
 
 use common::home::Home;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -40,6 +41,8 @@ fn what_is_installed_works_and_goes_without_a_trace() {
     {
         assert!(place.join(file).is_file(), "{file}: {}", says(&installed));
     }
+    let mode = |file: &str| fs::metadata(place.join(file)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("bin/onefold"), mode("lib/systemd/system/onefold@.service")), (0o755, 0o644));
     let version = Command::new(place.join("bin/onefold")).arg("version").output().unwrap();
     assert!(says(&version).contains("format version"), "{}", says(&version));
 

@@ -55,9 +55,12 @@ printf '%s\n' "$list" >"$staged/$INSTALLED"
 if [[ -f $place/$INSTALLED ]]; then
     comm -23 <(sort "$place/$INSTALLED") "$staged/$INSTALLED" | while read -r old; do rm -f "$place/$old"; done
 fi
-(cd "$staged" && find . -type f -print0 | sort -z | xargs -0 -I{} install -D -p {} "$place/{}.new")
 # Each file is replaced at once: a server that runs keeps the program that it began with.
-while read -r file; do mv -f "$place/$file.new" "$place/$file"; done < <(cat "$staged/$INSTALLED" && echo "$INSTALLED")
+while read -r file; do
+    mkdir -p "$place/$(dirname "$file")"
+    cp --preserve=mode "$staged/$file" "$place/$file.new"
+    mv -f "$place/$file.new" "$place/$file"
+done < <(cat "$staged/$INSTALLED" && echo "$INSTALLED")
 say "installed below $place: $("$place/bin/onefold" --version), $(wc -l <"$place/$INSTALLED") files"
 if [[ -z $root ]] && am_root && command -v udevadm >/dev/null 2>&1; then
     udevadm control --reload 2>/dev/null || warn "udev does not run, so /dev/disk/by-id has no names of volumes"
