@@ -73,7 +73,12 @@ fn a_volume_is_probed_whether_it_is_attached_or_not() {
     let uuid = home.json(&["list", IMAGE])["volumes"][0]["uuid"].as_str().unwrap().to_owned();
     let probed = home.json(&["probe", IMAGE]);
     assert_eq!((probed["report"].as_str(), probed["uuid"].as_str(), probed["clean"].as_bool()), (Some("probe"), Some(&*uuid), Some(true)));
-    home.attach(IMAGE, &[]);
+    let socket = home.attach(IMAGE, &[]);
+    // The first write marks it as open.
+    let mut client = Client::ready_for(&socket, true, "");
+    client.write(0, 0, &[7; 4096]).unwrap();
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    drop(client);
     let variables = home.says(0, &["probe", "--udev", IMAGE]);
     assert!(variables.lines().all(|line| line.starts_with("ID_FS_")), "{variables}");
     assert!(variables.contains("ID_FS_TYPE=onefold\n") && variables.contains(&format!("ID_FS_UUID={uuid}\n")), "{variables}");

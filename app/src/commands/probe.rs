@@ -35,7 +35,7 @@ struct Probed {
     /// The size as clients see it, and the size of the store.
     logical_bytes: u64,
     device_bytes: u64,
-    /// Whether it was closed in order, or is attached.
+    /// Whether nothing was written since it was closed in order.
     clean: bool,
 }
 
