@@ -87,13 +87,11 @@ class Run:
         drop_caches()
         self.mounted.mount()
 
-    def saved(self, mib):
-        """Returns the part of the data that took no blocks of its own."""
+    def saved(self):
+        """Returns the part of what was written that took no blocks of its own, with the file system's own."""
         if not self.is_volume:
             return None
-        space = onefold.report("stats", self.disk.device)["space"]
-        taken = space["unique_blocks"] + space["shared_blocks"] - space["freed_blocks"]
-        return round(max(1 - taken / (mib * MIB // UNIT), 0), 4)
+        return round(onefold.report("stats", self.disk.device)["saved"]["percent"] / 100, 4)
 
 
 def write_and_read(place, name, options, store, percent, seed, *more, threads=3):
@@ -104,7 +102,7 @@ def write_and_read(place, name, options, store, percent, seed, *more, threads=3)
         written = fio(run.mounted.path, mib, percent, seed, "randwrite", "--end_fsync=1", *more, threads=threads)
         run.mounted.unmount()
         seconds = time.monotonic() - began
-        units, saved = since(run.disk.counts(), before)["bytes"] // UNIT, run.saved(mib)
+        units, saved = since(run.disk.counts(), before)["bytes"] // UNIT, run.saved()
         run.mounted.mount()
         run.remount()
         began = time.monotonic()
