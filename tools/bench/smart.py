@@ -5,6 +5,7 @@ machine's disk; a slowed one has the pace of a model, and less data. What was me
 `./dev bench papers` shows. ONEFOLD_BENCH_SMART_MIB (2048) and ONEFOLD_BENCH_SLOWED_MIB (128) give the data of a run.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -57,30 +58,32 @@ class Run:
     """A new store of `mib` twice, attached with these options, with an ext4 file system."""
 
     def __init__(self, place, mib, options, slowed):
-        self.slowed = slowed
-        self.disk = Disk(place.file("store"), 2 * mib * MIB + 256 * MIB)
+        self.place, self.mib, self.options, self.slowed = place, mib, options, slowed
         self.is_volume = "--passthrough" not in options
-        try:
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            self.disk = Disk(self.place.file("store"), 2 * self.mib * MIB + 256 * MIB)
+            stack.callback(self.disk.close)
             if self.is_volume:
                 onefold.run("create", self.disk.device)
             # Formatting is not measured: it runs at full speed.
-            attached = Attached(self.disk.device, *options)
-            call("mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", attached.device)
-            attached.detach()
-            self.attached = Attached(self.disk.device, *options, *slowed)
+            attached = Attached(self.disk.device, *self.options)
+            try:
+                call("mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", attached.device)
+            finally:
+                attached.detach()
+            drop_caches()
+            self.attached = Attached(self.disk.device, *self.options, *self.slowed)
+            stack.callback(self.attached.detach)
             self.mounted = Mounted(self.attached.device)
+            stack.callback(self.mounted.close)
             self.mounted.mount()
-        except BaseException:
-            self.disk.close()
-            raise
-
-    def __enter__(self):
+            self.stack = stack.pop_all()
         return self
 
     def __exit__(self, *_):
-        self.mounted.close()
-        self.attached.detach()
-        self.disk.close()
+        self.stack.close()
 
     def remount(self):
         self.mounted.unmount()

@@ -10,14 +10,13 @@ import os
 import sys
 import time
 
-from block import MIB, Attached, Disk, call, onefold, roomy, since
+from block import MIB, onefold, roomy, since
 from live import Place
-from workloads import Mounted, drop_caches
+from smart import Run, fio
 
 MODEL = os.environ.get("ONEFOLD_BENCH_MODEL", "tablet")
 # The data of a run; less than the goal's 2 GiB gives a quick look.
 DATA = int(os.environ.get("ONEFOLD_BENCH_LITTLE_MIB", "2048")) * MIB
-THREADS = 3
 DUPLICATES = (0, 25, 50, 75)
 UNIT = 4096
 # An entry of the index has eight bytes.
@@ -26,43 +25,17 @@ LITTLE = ("--memory", "3500K", "--index-memory", str(INDEX))
 SLOWED = ("--device-model", MODEL)
 
 
-def fio(directory, percent, seed):
-    call(
-        "fio", "--name=job", f"--directory={directory}", "--rw=randwrite", "--bs=4k", f"--size={DATA // THREADS // UNIT * UNIT}",
-        f"--numjobs={THREADS}", "--thread", "--ioengine=psync", "--refill_buffers", "--buffer_compress_percentage=0",
-        f"--dedupe_percentage={percent}", f"--randseed={seed}", "--end_fsync=1", cwd=directory,
-    )
-
-
-def once(place, percent, seed, *options):
+def once(place, percent, seed, *options, slowed=()):
     """Runs the load on a new store that is attached with these options. Returns its run time, and the units that reached the store."""
-    is_volume = "--passthrough" not in options
-    disk = Disk(place.file("store"), 2 * DATA + 256 * MIB)
-    try:
-        if is_volume:
-            onefold.run("create", disk.device)
-        setup = [word for word in options if word not in SLOWED]
-        attached = Attached(disk.device, *setup)
-        call("mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", attached.device)
-        attached.detach()
-        drop_caches()
-        attached = Attached(disk.device, *options)
-        mounted = Mounted(attached.device)
-        try:
-            mounted.mount()
-            before, began = disk.counts(), time.monotonic()
-            fio(mounted.path, percent, seed)
-            mounted.unmount()
-            seconds, written = time.monotonic() - began, since(disk.counts(), before)["bytes"] // UNIT
-            found = {"seconds": round(seconds, 1), "units": written}
-            if is_volume:
-                found |= looked_at(disk.device, mounted)
-        finally:
-            mounted.close()
-            attached.detach()
-    finally:
-        disk.close()
-    print(f"{percent} % duplicates, {' '.join(options)}: {found}", file=sys.stderr, flush=True)
+    with Run(place, DATA // MIB, options, slowed) as run:
+        before, began = run.disk.counts(), time.monotonic()
+        fio(run.mounted.path, DATA // MIB, percent, seed, "randwrite", "--end_fsync=1")
+        run.mounted.unmount()
+        seconds, written = time.monotonic() - began, since(run.disk.counts(), before)["bytes"] // UNIT
+        found = {"seconds": round(seconds, 1), "units": written}
+        if run.is_volume:
+            found |= looked_at(run.disk.device, run.mounted)
+    print(f"{percent} % duplicates, {' '.join((*options, *slowed))}: {found}", file=sys.stderr, flush=True)
     return found
 
 
@@ -90,8 +63,8 @@ def results(directory, seed):
     with Place(Options) as place:
         for percent in DUPLICATES:
             found[percent] = {
-                "passthrough": once(place, percent, seed, "--passthrough", *SLOWED),
-                "little": once(place, percent, seed, *LITTLE, *SLOWED),
+                "passthrough": once(place, percent, seed, "--passthrough", slowed=SLOWED),
+                "little": once(place, percent, seed, *LITTLE, slowed=SLOWED),
                 # Only its space counts.
                 "whole index": once(place, percent, seed),
             }
