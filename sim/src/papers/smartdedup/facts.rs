@@ -1,5 +1,6 @@
 //! The facts about a trace that Tables 2 and 4 have: its size, its duplicates, and who contributes most of them.
 
+use crate::index_lab::lab::share;
 use onefold_trace::info::{Counts, Info, Part};
 use serde::Serialize;
 
@@ -29,11 +30,6 @@ pub struct Facts {
     /// By the recorder's kinds of data: files, metadata, journal; and by process.
     pub streams: Vec<Contributor>,
     pub processes: Vec<Contributor>,
-}
-
-#[allow(clippy::cast_precision_loss)] // counts of one trace are far below 2^52
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// Lists the parts with most duplicates.

@@ -15,7 +15,7 @@ use crate::replay::scheme::Scheme;
 /// The device model of the page: the closest to a telephone's flash.
 const DEVICE: &str = "tablet";
 /// A share of fewer duplicates says nothing.
-const DUPLICATES_MIN: u64 = 100;
+pub const DUPLICATES_MIN: u64 = 100;
 
 /// Returns the deduplication ratio: the duplicates that were found, of all writes.
 #[must_use]

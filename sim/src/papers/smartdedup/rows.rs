@@ -1,6 +1,6 @@
 //! SmartDedup's part of the tables that Onefold is judged by.
 
-use super::figures::{ratio, time_saved};
+use super::figures::{DUPLICATES_MIN, ratio, time_saved};
 use super::published::Statement;
 use super::study::{NO_RUN, Study};
 use crate::index_lab::Policy;
@@ -13,8 +13,6 @@ use crate::papers::workloads::of_trace;
 use crate::replay::scheme::Scheme;
 
 const PAPER: &str = "SmartDedup (section 4)";
-/// A share of fewer duplicates says nothing.
-const DUPLICATES_MIN: u64 = 100;
 /// The goals: G-LRU's part of the I/O; points lost and time saved by adapting; extents and duplicates lost with runs of four.
 const IO_MAX: f64 = 0.5;
 const BY_DUPLICATION: (f64, f64) = (0.14, 8.0);
