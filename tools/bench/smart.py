@@ -91,7 +91,7 @@ class Run:
         self.mounted.mount()
 
     def saved(self):
-        """Returns the part of what was written that took no blocks of its own, with the file system's own."""
+        """Returns the part of the blocks in use that took no block of its own; the file system's metadata count, too."""
         if not self.is_volume:
             return None
         return round(onefold.report("stats", self.disk.device)["saved"]["percent"] / 100, 4)
