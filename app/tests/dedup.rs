@@ -7,36 +7,40 @@ use common::home::Home;
 use common::nbd_client::*;
 
 const IMAGE: &str = "disk.img";
-/// More blocks than the index with the least memory has entries; the number of these that are written again; and where.
+/// More blocks than the index has entries; the number of these that are written again, so far apart that none leads to the next; and where.
 const BLOCKS: u64 = 90_112;
-const AGAIN: u64 = 8192;
-const COPY: u64 = 100_000;
+const AGAIN: u64 = 2048;
+const COPY: u64 = 91_000;
+const APART: u64 = 9;
+/// The place where some of them are written once more, side by side.
+const THIRD: u64 = COPY + APART * AGAIN;
 const BLOCKS_A_WRITE: usize = 256;
-const WRITE_BYTES: u32 = 4096 * 256;
 
-/// The content of a stretch of blocks, and of its copy.
+/// The content of a stretch of blocks.
 fn content(first: u64) -> Vec<u8> {
-    let mut bytes = vec![0; WRITE_BYTES as usize];
+    let mut bytes = vec![0; 4096 * BLOCKS_A_WRITE];
     Dice(first).fill(&mut bytes);
     bytes
 }
 
-/// Does something with each stretch that lies at a block and has the content of another one.
-fn each(mut act: impl FnMut(u64, Vec<u8>)) {
-    (0..BLOCKS).step_by(BLOCKS_A_WRITE).for_each(|first| act(4096 * first, content(first)));
-    (0..AGAIN).step_by(BLOCKS_A_WRITE).for_each(|first| act(4096 * (COPY + first), content(first)));
+/// Does something with each stretch of blocks, and with each block of the copy: where it lies, and its content.
+fn each(mut act: impl FnMut(u64, &[u8])) {
+    (0..BLOCKS).step_by(BLOCKS_A_WRITE).for_each(|first| act(4096 * first, &content(first)));
+    for first in (0..AGAIN).step_by(BLOCKS_A_WRITE) {
+        (first..).zip(content(first).chunks(4096)).for_each(|(n, block)| act(4096 * (COPY + APART * n), block));
+    }
 }
 
 fn a_copy_is_found(mode: &'static str) {
     let home = Home::new();
     home.says(0, &["create", IMAGE, "--size", "448M", "--commit-mode", mode]);
-    let socket = home.attach(IMAGE, &["--memory", "2M"]);
+    let socket = home.attach(IMAGE, &["--memory", "2M", "--index-memory", "128K"]);
     let mut client = Client::ready_for(&socket, true, "");
-    each(|at, bytes| client.write(0, at, &bytes).unwrap());
+    each(|at, bytes| client.write(0, at, bytes).unwrap());
     client.command(FLUSH, 0, 0, 0).unwrap();
     let before = home.json(&["stats", IMAGE]);
     assert!(before["dedup"]["duplicates"].as_u64().unwrap() < AGAIN / 2, "{before:#}");
-    let range = format!("{COPY}-{}", COPY + AGAIN - 1);
+    let range = format!("{COPY}-{}", THIRD - 1);
     let after = home.json(&["dedup", IMAGE, "--range", &range]);
     assert!(after["looked_up"].as_u64().unwrap() >= AGAIN, "{after:#}");
     client.command(FLUSH, 0, 0, 0).unwrap();
@@ -48,7 +52,14 @@ fn a_copy_is_found(mode: &'static str) {
     let blocks = |of: &str| space[of].as_u64().unwrap();
     let held = blocks("unique_blocks") + blocks("shared_blocks") - blocks("freed_blocks");
     assert!(held <= BLOCKS + AGAIN / 50, "{held} blocks hold {BLOCKS} contents");
-    each(|at, bytes| assert!(client.read(at, WRITE_BYTES).unwrap() == bytes, "at {at}"));
+    each(|at, bytes| assert!(client.read(at, u32::try_from(bytes.len()).unwrap()).unwrap() == bytes, "at {at}"));
+    let duplicates = || home.json(&["stats", IMAGE])["dedup"]["duplicates"].as_u64().unwrap();
+    let known = duplicates();
+    for first in (0..AGAIN).step_by(BLOCKS_A_WRITE) {
+        client.write(0, 4096 * (THIRD + first), &content(first)).unwrap();
+    }
+    let found = duplicates() - known;
+    assert!(found >= AGAIN / 10 * 9, "of {AGAIN} blocks side by side {found} were found when they were written");
     drop(client);
     home.says(0, &["detach", IMAGE]);
     home.says(0, &["check", "--data", IMAGE]);
@@ -111,26 +122,26 @@ fn a_guarded_volume_takes_orders() {
 fn the_index_gets_other_memory_while_it_serves() {
     let home = Home::new();
     home.says(0, &["create", IMAGE, "--size", "64M"]);
-    let socket = home.attach(IMAGE, &["--index-memory", "512"]);
+    let socket = home.attach(IMAGE, &["--index-memory", "1K"]);
     let capacity = || home.json(&["stats", IMAGE])["dedup"]["index_capacity"].as_u64().unwrap();
-    assert_eq!(capacity(), 64);
+    assert_eq!(capacity(), 96);
     let mut client = Client::ready_for(&socket, true, "");
     let bytes = content(0);
     client.write(0, 0, &bytes).unwrap();
     client.command(FLUSH, 0, 0, 0).unwrap();
     home.says(0, &["dedup", IMAGE, "--index-memory", "64K"]);
-    assert!((8000..=8192).contains(&capacity()), "{}", capacity());
+    assert!((12_000..=12_288).contains(&capacity()), "{}", capacity());
     while home.json(&["stats", IMAGE])["dedup"]["index_entries"].as_u64().unwrap() < 256 {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     client.write(0, 8 << 20, &bytes).unwrap();
     assert_eq!(home.json(&["stats", IMAGE])["dedup"]["duplicates"].as_u64(), Some(256));
     drop(client);
-    for (typed, says) in [("511", "at least 512 B"), ("much", "is no size"), ("", "is no size")] {
+    for (typed, says) in [("63", "at least 64 B"), ("much", "is no size"), ("", "is no size")] {
         home.complaint(2, &["dedup", IMAGE, "--index-memory", typed], says);
     }
     home.says(0, &["detach", IMAGE]);
-    home.complaint(2, &["attach", IMAGE, "--index-memory", "1"], "at least 512 B");
+    home.complaint(2, &["attach", IMAGE, "--index-memory", "1"], "at least 64 B");
     for typed in ["0", "65", "x"] {
         home.complaint(2, &["attach", IMAGE, "--min-run", typed], "from 1 to 64 blocks");
     }

@@ -28,7 +28,7 @@ mod store;
 mod tables;
 
 pub mod fingerprint;
-mod index;
+pub mod index;
 mod space;
 
 pub mod stats;

@@ -95,8 +95,8 @@ pub struct Knobs {
     pub recount_pages_per_second: u64,
     /// Reads in a second for the index rebuild: one for a carrier, one for eight blocks without a fingerprint. 0 turns these reads off.
     pub rebuild_reads_per_second: u64,
-    /// The most entries of the index. Memory is another bound.
-    pub index_entries_max: u64,
+    /// The most bytes of the index. Memory is another bound.
+    pub index_bytes_max: u64,
     /// The most bytes of the skipped buffer. Memory is another bound.
     pub skipped_bytes_max: u64,
     /// Reads in a second for the work out of line: one for a carrier, one for up to four neighbouring pages. 0 turns it off.
@@ -116,9 +116,8 @@ pub struct Knobs {
     pub ledger_units_max: u64,
 }
 
-/// The bytes of an entry of the index, and of the smallest index.
-pub const INDEX_ENTRY_BYTES: u64 = size_of::<u64>() as u64;
-pub const INDEX_BYTES_MIN: u64 = 64 * INDEX_ENTRY_BYTES;
+/// The bytes of the smallest index: one line of the processor's cache.
+pub const INDEX_BYTES_MIN: u64 = 64;
 
 impl Settings {
     /// Whether there is work out of line. A duplicate that has to be compared byte by byte is only found when it is written.
@@ -188,7 +187,7 @@ impl Default for Knobs {
             recount_window_blocks: 1 << 20,
             recount_pages_per_second: 4096,
             rebuild_reads_per_second: 1024,
-            index_entries_max: u64::MAX,
+            index_bytes_max: u64::MAX,
             skipped_bytes_max: u64::MAX,
             skipped_save_ms: 60_000,
             out_of_line_reads_per_second: 1024,

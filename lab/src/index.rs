@@ -25,7 +25,7 @@ const MEMORY_BYTES: (u64, u64) = (1 << 10, 1 << 30);
 const POLICIES: &str = "\
 Policies:
   full                      every fingerprint in memory, whatever it takes
-  sweep                     Onefold's: eight bytes for an entry in memory, and sweeps of the fingerprint table
+  sweep                     Onefold's: the engine's index in memory, and sweeps of the fingerprint table
   runs                      a candidate for Onefold's: compact entries in memory, sorted runs on the medium
   g-lru                     SmartDedup's: groups by prefix, which leave memory as a whole
   lru                       the same, but fingerprints leave one by one

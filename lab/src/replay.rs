@@ -1,7 +1,8 @@
 //! `onefold-lab replay`: sends a trace to the engine or a rival in virtual time, and counts all effects.
 
-use onefold::attachment::plan::PersistenceName;
+use onefold::attachment::plan::{PersistenceName, parse_index_memory};
 use onefold::exit::{Exit, Failed, Outcome};
+use onefold::output::size::Size;
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
 use onefold::traces::{FORMS, Reading, failed, malformed_shown};
@@ -54,9 +55,9 @@ pub struct Arguments {
     /// Size of the volume, in blocks of 4 KiB. Default: that of the traced device, from the trace or NAME.json beside it.
     #[arg(long, value_name = "N")]
     blocks: Option<NonZeroU64>,
-    /// Entries that the index has room for, 8 bytes each. Default: as many as memory has room for.
-    #[arg(long, value_name = "N")]
-    index_entries: Option<NonZeroU64>,
+    /// Memory for the index of fingerprints. Default: its share of all memory.
+    #[arg(long, value_name = "SIZE", value_parser = parse_index_memory)]
+    index_memory: Option<Size>,
     /// Look for no duplicate out of line: what the index does not find is stored again.
     #[arg(long)]
     no_out_of_line: bool,
@@ -107,7 +108,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         model: arguments.device_model,
         outstanding_max: arguments.outstanding.get(),
         index: IndexLimits {
-            entries_max: arguments.index_entries.map_or(u64::MAX, NonZeroU64::get),
+            bytes_max: arguments.index_memory.map_or(u64::MAX, |size| size.0),
             is_out_of_line: !arguments.no_out_of_line,
             min_run: arguments.min_run.get(),
         },

@@ -7,7 +7,7 @@ use common::home::Home;
 #[test]
 fn policies_are_compared_on_a_made_trace_and_on_one_from_a_file() {
     let home = Home::new();
-    let options = ["--memory", "64K,1M", "--bytes-per-block", "2", "--policy", "full,sweep,runs,g-lru", "--batch", "1000"];
+    let options = ["--memory", "16K,1M", "--bytes-per-block", "2", "--policy", "full,sweep,runs,g-lru", "--batch", "1000"];
     let made = home.json(&[&["index", "--phone", "4", "--writes", "50000"], &options[..]].concat());
     assert_eq!((made["version"].as_u64(), made["report"].as_str()), (Some(1), Some("index")));
     assert_eq!(made["block_writes"].as_u64(), Some(50_000));
@@ -22,9 +22,9 @@ fn policies_are_compared_on_a_made_trace_and_on_one_from_a_file() {
     let at = |policy: &str, bytes: u64| rows.iter().find(|row| row["policy"] == policy && row["index_bytes"] == bytes).unwrap();
     assert_eq!(at("runs", 1 << 20)["inline"].as_u64(), Some(duplicates), "a mebibyte has room for all of them");
     for ours in ["sweep", "runs"] {
-        assert!(at(ours, 64 << 10)["inline"].as_u64() > at("g-lru", 64 << 10)["inline"].as_u64(), "{ours}");
+        assert!(at(ours, 16 << 10)["inline"].as_u64() > at("g-lru", 16 << 10)["inline"].as_u64(), "{ours}");
     }
-    let io = |policy: &str, key: &str| at(policy, 64 << 10)["io"][key].as_u64().unwrap();
+    let io = |policy: &str, key: &str| at(policy, 16 << 10)["io"][key].as_u64().unwrap();
     assert!(io("sweep", "written") == 0 && io("sweep", "looked_up") > 0 && io("g-lru", "written") > 0, "a sweep only reads");
 
     home.expect(0, &["synth", "--out", "t", "--blocks", "20000", "--duplication", "40%"]);

@@ -159,7 +159,7 @@ impl Options {
         settings.full_wait_ms = [0, 0, 20, 500][aside.usize(0..4)];
         facts.retries_when_full = aside.bool();
         let runs_short = aside.bool();
-        knobs.index_entries_max = [8, u64::MAX][aside.usize(0..2)];
+        knobs.index_bytes_max = [0, u64::MAX][aside.usize(0..2)];
         knobs.skipped_bytes_max = [256, u64::MAX][aside.usize(0..2)];
         knobs.out_of_line_reads_per_second = [0, 1000, 100_000][aside.usize(0..3)];
         knobs.out_of_line_delay_ms = [0, 20, 30_000][aside.usize(0..3)];
@@ -249,7 +249,7 @@ impl Options {
     #[must_use]
     pub fn out_of_line(mut self, rng: &mut Rng) -> Self {
         let (shape, knobs) = ([Shape::Tiny, Shape::Spread][rng.usize(0..2)], &mut self.settings.knobs);
-        (knobs.index_entries_max, knobs.out_of_line_reads_per_second) = (8, 100_000);
+        (knobs.index_bytes_max, knobs.out_of_line_reads_per_second) = (0, 100_000);
         knobs.out_of_line_delay_ms = [0, 5, 50][rng.usize(0..3)];
         (self.shape, self.pages, self.settings.verify_duplicates) = (shape, None, false);
         (self.alphabet, self.unique, self.zero, self.blocks) = (20, [0, 20][rng.usize(0..2)], 0, [1, 4][rng.usize(0..2)]);

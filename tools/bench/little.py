@@ -38,7 +38,7 @@ def compare(case):
     """Returns the case's name, the share of a full index's finds, and the units written for each block that work out of line frees."""
     trace, scheme = case
     full = replay(trace, scheme)
-    little = ["--index-entries", str(max(full["space"]["linked"] * BYTES_PER_BLOCK // 8, 64))]
+    little = ["--index-memory", str(max(full["space"]["linked"] * BYTES_PER_BLOCK, 512))]
     both, inline = (replay(trace, scheme, *little, *more) for more in ([], ["--no-out-of-line"]))
     name = f"{os.path.basename(trace).split('.')[0]}, {scheme}"
     freed = found(both) - found(inline)

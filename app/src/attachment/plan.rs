@@ -6,7 +6,7 @@ use crate::machine::Adapt;
 use crate::output::size::Size;
 use crate::runtime::messages::Message;
 use onefold_engine::format::{CommitMode, DELAY_MS_MAX, StartSettings};
-use onefold_engine::settings::{Compression, INDEX_BYTES_MIN, INDEX_ENTRY_BYTES, MIN_RUN, Persistence, Settings};
+use onefold_engine::settings::{Compression, INDEX_BYTES_MIN, MIN_RUN, Persistence, Settings};
 use onefold_trace::model::Model;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -253,7 +253,7 @@ impl Options {
             adapts_to_duplication: self.adapt.duplication,
             ..base
         }
-        .with_knobs(|knobs| knobs.index_entries_max = self.index_memory.map_or(u64::MAX, |size| size.0 / INDEX_ENTRY_BYTES))
+        .with_knobs(|knobs| knobs.index_bytes_max = self.index_memory.map_or(u64::MAX, |size| size.0))
     }
 }
 
@@ -361,6 +361,6 @@ mod tests {
         assert_eq!(parse_command("logger -t onefold"), Ok("logger -t onefold".to_owned()));
         assert!(["", "  "].into_iter().all(|typed| parse_command(typed).is_err()));
         assert_eq!(parse_index_memory("16K"), Ok(Size(16 << 10)));
-        assert!(parse_index_memory("511").unwrap_err().contains("at least 512 B") && parse_index_memory("little").is_err());
+        assert!(parse_index_memory("63").unwrap_err().contains("at least 64 B") && parse_index_memory("little").is_err());
     }
 }

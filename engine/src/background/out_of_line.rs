@@ -6,8 +6,9 @@
 //! 4. A new mapping is a record of the open epoch, like that of a written duplicate, and obeys the same rules. The block that it leaves is
 //!    kept by its entry alone, until it is reclaimed.
 //! 5. Its reads are limited to a rate, and it makes no records while those of the open epoch fill a quarter of their memory; if somebody
-//!    has asked for it, half of their memory, so that the epoch is sealed then.
-//! 6. Blocks that were deferred are read while candidates are gathered, and get their fingerprints (`naming.rs`).
+//!    waits for it, half of their memory, so that the epoch is sealed then.
+//! 6. On a full volume it begins at once, since it makes room.
+//! 7. Blocks that were deferred are read while candidates are gathered, and get their fingerprints (`naming.rs`).
 
 mod carriers;
 mod naming;
@@ -26,8 +27,8 @@ use crate::units::{Epoch, Lbn, Pbn, Time, count};
 
 /// LBNs that one turn gathers.
 const LBNS_A_STEP: usize = 256;
-/// Work that somebody has asked for, and may wait for, reads this number of times as fast.
-const ASKED: u64 = 8;
+/// Work that somebody waits for reads this number of times as fast.
+const URGENT: u64 = 8;
 /// Ranges that somebody asked for and that are not gathered yet.
 const RANGES_MAX: usize = 1024;
 /// The time between two looks whether an epoch is durable.
@@ -108,23 +109,36 @@ impl OutOfLine {
 
     /// Whether it has nothing to do now, or waits for a page.
     pub fn rests(&self, store: &Store) -> bool {
-        !is_save_due(store) && (self.waits || !self.may_work(store) || !self.is_due(store))
+        !is_save_due(store) && (self.waits || !self.has_work(store) || !self.may_work(store) || !self.is_due(store))
+    }
+
+    /// Whether there is anything to be compared. Mostly there is not, and each step of the engine asks.
+    fn has_work(&self, store: &Store) -> bool {
+        self.is_under_way() || !store.skipped.is_empty()
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.stage != OutOfLineStage::Idle || self.asked.len() > 0 || !self.batch.is_empty()
     }
 
     fn may_work(&self, store: &Store) -> bool {
-        let is_affordable = store.uncompared.is_asked || store.adaptation.allowance().out_of_line > 0;
+        let is_affordable = is_urgent(store) || store.adaptation.allowance().out_of_line > 0;
         is_affordable && !store.uncompared.is_paused && store.settings.finds_out_of_line() && !store.is_read_only()
     }
 
     fn is_due(&self, store: &Store) -> bool {
-        let is_under_way = self.stage != OutOfLineStage::Idle || self.asked.first().is_some() || !self.batch.is_empty();
-        is_under_way || store.skipped.is_nearly_full() || self.begins_at(store).is_some_and(|at| at <= store.io.now)
+        let would_make_room = store.space.is_full() && !store.skipped.is_empty();
+        self.is_under_way()
+            || would_make_room
+            || store.skipped.is_nearly_full()
+            || self.begins_at(store).is_some_and(|at| at <= store.io.now)
     }
 
     fn begins_at(&self, store: &Store) -> Option<Time> {
+        let since = store.skipped.since()?;
         let (delay, pages) = (store.settings.knobs.out_of_line_delay_ms, store.geometry.pages_of_blocks(Region::Fingerprints));
         let is_worth_it = pages <= store.skipped.lbns() * PAGES_A_CANDIDATE;
-        store.skipped.since().map(|since| since.plus_ms(if is_worth_it { delay } else { delay.saturating_mul(RARE) }))
+        Some(since.plus_ms(if is_worth_it { delay } else { delay.saturating_mul(RARE) }))
     }
 
     /// The time at which it goes on, if only time makes it wait.
@@ -133,7 +147,7 @@ impl OutOfLine {
     }
 
     fn works_at(&self, store: &Store) -> Option<Time> {
-        if self.waits || !self.may_work(store) {
+        if self.waits || !self.has_work(store) || !self.may_work(store) {
             return None;
         }
         if self.is_due(store) { self.pause } else { self.begins_at(store) }
@@ -205,7 +219,7 @@ impl OutOfLine {
         self.waits = true;
         let rate = store.settings.knobs.out_of_line_reads_per_second;
         let share = u64::from(store.adaptation.allowance().out_of_line);
-        let rate = if store.uncompared.is_asked { rate.saturating_mul(ASKED) } else { (rate.saturating_mul(share) / 100).max(1) };
+        let rate = if is_urgent(store) { rate.saturating_mul(URGENT) } else { (rate.saturating_mul(share) / 100).max(1) };
         self.pause = Some(store.io.now.plus_ns((reads * 1_000_000_000).div_ceil(rate)));
     }
 
@@ -259,6 +273,11 @@ impl OutOfLine {
             store.uncompared.end(store.io.now);
         }
     }
+}
+
+/// Whether somebody waits for it: who has asked for it, or writes that find no room.
+fn is_urgent(store: &Store) -> bool {
+    store.uncompared.is_asked || store.space.is_full()
 }
 
 /// The time at which the superblock has to be written again, unless it is being written.

@@ -1,4 +1,5 @@
-//! Rebuilds the index from the fingerprint table, newest allocation first, until all entries are in or the index is full.
+//! Rebuilds the index from the fingerprint table, newest allocation first, until all entries are in or the index is full. If it will not
+//! have room for all, it gets the newest ones, and of the others only the sample that leads into copies ([`crate::index`], 5).
 //!
 //! 1. Blocks of a page that have to be read (`rebuild_reads.rs`) are read before the next page.
 //! 2. The rebuild also counts carriers. Once it has passed a page, each change of the page keeps the count.
@@ -27,6 +28,8 @@ pub(crate) struct IndexRebuild {
     done: u64,
     pub(super) entries: u64,
     /// Blocks without a whole fingerprint on the pages seen, and how many of them have it again.
+    /// Blocks with a fingerprint, and carriers, on the pages seen.
+    met: u64,
     unnamed: u64,
     pub(super) named: u64,
     /// Fingerprints were left out: those of carriers that were not read, or of an unreadable page.
@@ -52,6 +55,7 @@ impl IndexRebuild {
             pages,
             done: 0,
             entries: 0,
+            met: 0,
             unnamed: 0,
             named: 0,
             left_some_out: false,
@@ -103,6 +107,11 @@ impl IndexRebuild {
         self.finished
     }
 
+    /// Whether it has to know how many blocks are in use before it goes on: an index that fills keeps room for a sample of them.
+    pub fn waits_for_counts(&self, store: &Store) -> bool {
+        !store.space.scan_complete() && !store.index.takes_all(u64::MAX)
+    }
+
     /// Does a little of it. `is_recounting`: a recount is still to show which blocks without a fingerprint have links.
     pub fn go_on(&mut self, store: &mut Store, is_recounting: bool) {
         self.waits = false;
@@ -113,8 +122,11 @@ impl IndexRebuild {
             if self.pending_reads.is_under_way() {
                 return self.read_blocks(store);
             }
-            if self.done >= self.pages || store.index.len() == store.index.capacity() {
+            if self.done >= self.pages || store.index.entries() == store.index.capacity() {
                 return self.end(store, is_recounting);
+            }
+            if self.waits_for_counts(store) {
+                return;
             }
             let id = self.page(self.done);
             if store.has_no_fingerprints(id) {
@@ -174,6 +186,7 @@ impl IndexRebuild {
         let Store { tables, space, index: entries, contents, geometry, settings, .. } = store;
         let first = geometry.first_pbn(id);
         let blocks = GRANULE_BLOCKS.min(geometry.data_blocks - first.0);
+        let in_use = space.census.kept + space.census.unique + space.census.shared;
         let mut carriers = Vec::new();
         for i in 0..blocks {
             let entry = tables.pages.expect(id).content.fingerprint(index(i));
@@ -183,7 +196,8 @@ impl IndexRebuild {
             }
             match entry.kind {
                 Kind::Fingerprint if !contents.suspects.contains(&pbn) => {
-                    self.entries += u64::from(entries.offer(&entry.value, pbn));
+                    self.met += 1;
+                    self.entries += u64::from(entries.offer_before(&entry.value, pbn, in_use.saturating_sub(self.met)));
                 }
                 Kind::Carrier => carriers.push(pbn),
                 Kind::Checksum => self.saw_deferred |= entry.short().is_none(),
@@ -191,7 +205,13 @@ impl IndexRebuild {
             }
         }
         space.carriers.saw(count(carriers.len()), tables.pages.expect(id).damaged != 0);
+        self.met += count(carriers.len());
         self.unnamed += count(unnamed.len());
+        if !entries.takes_all(in_use.saturating_sub(self.met)) {
+            // Which of their slots are in the sample is not known.
+            self.left_some_out |= !carriers.is_empty();
+            carriers.clear();
+        }
         // A rate of 0 turns these reads off.
         if settings.knobs.rebuild_reads_per_second > 0 {
             self.pending_reads.ask(if self.is_second { Vec::new() } else { carriers }, unnamed);

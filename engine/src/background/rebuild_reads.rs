@@ -32,7 +32,7 @@ impl IndexRebuild {
         }
         self.pending_reads.pause = None;
         // In an index that is this full most slots find their bucket filled.
-        if store.index.len() >= store.index.capacity() / 8 * 7 {
+        if store.index.entries() >= store.index.capacity() / 8 * 7 {
             self.left_some_out |= !self.pending_reads.carriers.is_empty();
             self.pending_reads.carriers.clear();
         }

@@ -27,7 +27,10 @@ pub(super) const JOBS: [Job; 6] = [
     Job {
         name: "index rebuild",
         needs_service: true,
-        rests: |engine| engine.background.rebuild.waits || engine.background.rebuild.is_finished(),
+        rests: |engine| {
+            let rebuild = &engine.background.rebuild;
+            rebuild.waits || rebuild.is_finished() || rebuild.waits_for_counts(&engine.store)
+        },
         go_on: Engine::rebuild_index,
     },
     Job {

@@ -34,7 +34,7 @@ impl Engine {
             carriers: space.carriers.all(),
             unpacked: space.unpacked(store.carriers()),
             log: scheme.blocks_kept(store),
-            index_entries: store.index.len(),
+            index_entries: store.index.entries(),
             index_capacity: store.index.capacity(),
             out_of_line: background.out_of_line.counts(store),
             adaptation: store.adaptation.counts(),

@@ -224,6 +224,10 @@ impl Engine {
             space.last_try = space.changes;
             return space.wake_waiters(io);
         }
+        if !space.is_full() {
+            // The work out of line may make room.
+            io.schedule.more_background = true;
+        }
         if let Some(failure) = space.no_room(io) {
             requests.go_without_space(store, answers, failure);
         }

@@ -21,7 +21,7 @@ use authenticator::Authenticator;
 use fields::read_flags;
 use std::ops::Range;
 
-pub use carrier_entry::heads_of_slots;
+pub use carrier_entry::{heads_of_slots, most_likely_has};
 pub use fields::{
     AUTHENTICATOR_BYTES, CARRIER_BYTES, CARRIER_PLACES_MAX, MAGIC, SLOT_BYTES, SLOT_DATA_MAX, SLOTS_MAX, UNIT_ROOM_BYTES, at, at_slot,
 };

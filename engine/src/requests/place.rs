@@ -65,6 +65,7 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
         }
         DuplicateSearch::Unchanged(pbn, slot, since) => {
             store.io.ledger.unchanged += 1;
+            store.index.note_duplicate(lbn, pbn, &fingerprint);
             store.adaptation.note(Some(true));
             if let MappedSince::Epoch(epoch) = since {
                 answers.promise_block(store, request, epoch, lbn, (pbn, slot), content);
@@ -77,10 +78,16 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
             Ok(())
         }
         DuplicateSearch::Filtered => {
-            link_new(store, scheme, answers, (request, lbn), content, name, false)?;
-            store.io.ledger.filtered += 1;
-            store.adaptation.note(Some(true));
-            Ok(())
+            match link_new(store, scheme, answers, (request, lbn), content, name, false) {
+                Ok(()) => {
+                    store.io.ledger.filtered += 1;
+                    store.adaptation.note(Some(true));
+                    Ok(())
+                }
+                // A link needs no room.
+                Err(Blocked::Space) => link(store, scheme, answers, &Written { is_lone: false, ..*written }),
+                Err(why) => Err(why),
+            }
         }
     }
 }
@@ -100,7 +107,7 @@ fn link_duplicate(
     store.also_mapped_by(pbn, lbn);
     scheme.pack_if_large(store, answers);
     store.adaptation.note(Some(true));
-    store.note_duplicate(lbn, &content.name.value);
+    store.note_duplicate(lbn, pbn, &content.name.value);
 }
 
 /// Stores the content in a new block. Its count begins at two: one link of the LBN, and one of the fingerprint (section 2.1). The index

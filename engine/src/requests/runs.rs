@@ -18,7 +18,7 @@ pub(super) fn lone_blocks(store: &mut Store, first: Lbn, digests: impl ExactSize
         return vec![true; digests.len()];
     }
     let duplicates = (first.0..).map(Lbn).zip(digests).map(|(lbn, digest)| match digest {
-        Digest::Of(fp) if !store.medium.superblock.is_protected(lbn) => store.index.look_up(&fp).ok().flatten(),
+        Digest::Of(fp) if !store.medium.superblock.is_protected(lbn) => store.index.look_up(&fp, 0).ok().flatten(),
         _ => None,
     });
     outside_runs(duplicates, min_run)

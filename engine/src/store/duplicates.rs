@@ -8,11 +8,15 @@ use super::slot::{in_slot, slot_of};
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
+use crate::format::page::PageId;
 use crate::format::unit;
 use crate::interface::Notice;
 use crate::schedule::Blocked;
 use crate::tables::Access;
-use crate::units::{Epoch, Lbn, Pbn};
+use crate::units::{Epoch, Lbn, Pbn, count};
+
+/// Entries of the fingerprint table are read this number of blocks before a run of duplicates needs them.
+const READ_AHEAD_BLOCKS: u64 = 64;
 
 /// The result of a byte-by-byte comparison so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +50,7 @@ pub(crate) enum DuplicateSearch {
 impl Store {
     /// Finds a stored block with this content that may take one more link.
     pub fn find_duplicate(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Comparison) -> Result<DuplicateSearch, Blocked> {
-        let Some(pbn) = self.index.look_up(fp).map_err(Blocked::Page)? else { return Ok(DuplicateSearch::New) };
-        if compared == Comparison::Differs(pbn) || self.contents.suspects.contains(&pbn) {
-            return Ok(DuplicateSearch::New);
-        }
-        let Some(slot) = self.confirmed(pbn, fp, compared)? else {
-            self.index.remove(fp, pbn);
-            return Ok(DuplicateSearch::New);
-        };
+        let Some((pbn, slot)) = self.holder(lbn, fp, compared)? else { return Ok(DuplicateSearch::New) };
         if let Some(since) = self.mapped_since(lbn, pbn, slot) {
             return Ok(DuplicateSearch::Unchanged(pbn, slot, since));
         }
@@ -86,15 +83,116 @@ impl Store {
         Ok(DuplicateSearch::Duplicate(pbn, slot))
     }
 
+    /// A block with this content, and its slot: one that the index has, or one that goes on with a run of duplicates. A page is waited for
+    /// only for the first one of all: with little memory, those of two blocks might never be there at once.
+    fn holder(&mut self, lbn: Lbn, fp: &Fingerprint, compared: Comparison) -> Result<Option<(Pbn, u8)>, Blocked> {
+        // It is compared with one block at most: of two that differ, each would be read again and again in turn.
+        if matches!(compared, Comparison::Differs(_)) {
+            return Ok(None);
+        }
+        let mut has_any = false;
+        for nth in 0.. {
+            let Some(pbn) = self.index.look_up(fp, nth).map_err(Blocked::Page)? else { break };
+            has_any = true;
+            if self.is_excluded(pbn, compared) {
+                continue;
+            }
+            if nth > 0 && self.is_settled(pbn) != Ok(true) {
+                self.index.left_out(fp);
+                continue;
+            }
+            match self.confirmed_or_expected(lbn, pbn, fp, compared)? {
+                Some(slot) => return Ok(Some((pbn, slot))),
+                None => self.index.remove_unconfirmed(fp, pbn),
+            }
+        }
+        self.follower(lbn, fp, compared, !has_any)
+    }
+
+    /// A block with this content that goes on with a run of duplicates, and its slot. It may wait for the page of the likeliest one.
+    fn follower(&mut self, lbn: Lbn, fp: &Fingerprint, compared: Comparison, may_wait: bool) -> Result<Option<(Pbn, u8)>, Blocked> {
+        let Some(following) = self.index.following(lbn, fp) else { return Ok(None) };
+        // Runs may have gone on while its content was read.
+        let read = match compared {
+            Comparison::Same(pbn) | Comparison::SameSlot(pbn, ..) => Some(pbn),
+            Comparison::Nothing | Comparison::Differs(_) => None,
+        };
+        for (nth, pbn) in read.into_iter().chain(following).enumerate() {
+            if self.is_excluded(pbn, compared) {
+                continue;
+            }
+            match self.is_settled(pbn) {
+                Ok(true) => {}
+                Err(page) if may_wait && nth == 0 => {
+                    self.index.note_duplicate(lbn, pbn, fp);
+                    return Err(Blocked::Page(page));
+                }
+                Ok(false) | Err(_) => continue,
+            }
+            if let Some(slot) = self.confirmed_or_expected(lbn, pbn, fp, compared)? {
+                // It is there when the run comes to it, or soon after.
+                let _ahead = self.is_settled(Pbn((pbn.0 + READ_AHEAD_BLOCKS).min(self.geometry.data_blocks - 1)));
+                return Ok(Some((pbn, slot)));
+            }
+        }
+        for near in self.index.pages_around(lbn) {
+            let Some(pbn) = self.beside(near, fp) else { continue };
+            if self.is_excluded(pbn, compared) || self.is_settled(pbn) != Ok(true) {
+                continue;
+            }
+            if let Some(slot) = self.confirmed_or_expected(lbn, pbn, fp, compared)? {
+                return Ok(Some((pbn, slot)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// [`Self::confirmed`]. If that has to wait, the run goes on all the same: the other blocks of the request are looked for meanwhile.
+    fn confirmed_or_expected(&mut self, lbn: Lbn, pbn: Pbn, fp: &Fingerprint, compared: Comparison) -> Result<Option<u8>, Blocked> {
+        let found = self.confirmed(pbn, fp, compared);
+        if found.is_err() {
+            self.index.note_duplicate(lbn, pbn, fp);
+        }
+        found
+    }
+
+    /// A block with this content whose entry is on the same page, if that is in memory.
+    fn beside(&self, pbn: Pbn, fp: &Fingerprint) -> Option<Pbn> {
+        let page = (pbn.0 < self.geometry.data_blocks).then(|| self.geometry.fingerprint_of(pbn).0)?;
+        let at = self.tables.pages.peek(page)?.find_fingerprint(fp)?;
+        Some(self.geometry.first_pbn(page) + count(at))
+    }
+
+    /// Whether the entry of a block is known, and will stay. `Err`: this page with it is being read from now on.
+    fn is_settled(&mut self, pbn: Pbn) -> Result<bool, PageId> {
+        if self.tables.is_losing_its_name(pbn) {
+            return Ok(false);
+        }
+        if self.space.pending.get(pbn).is_some_and(|pending| pending.waits) {
+            return Ok(true);
+        }
+        let (page, _) = self.geometry.fingerprint_of(pbn);
+        match self.tables.ensure(&mut self.io, page) {
+            Access::Ready(_) => Ok(true),
+            Access::Unreadable => Ok(false),
+            Access::Loading => Err(page),
+        }
+    }
+
+    /// Whether a block is not to be linked to, whatever its entry says.
+    fn is_excluded(&self, pbn: Pbn, compared: Comparison) -> bool {
+        pbn.0 >= self.geometry.data_blocks || compared == Comparison::Differs(pbn) || self.contents.suspects.contains(&pbn)
+    }
+
     /// Finds out whether the LBN means this content already. It is not to be linked to any other block.
     pub fn find_unchanged(&mut self, lbn: Lbn, fp: &Fingerprint, compared: Comparison) -> Result<DuplicateSearch, Blocked> {
-        if self.index.look_up(fp).map_err(Blocked::Page)?.is_none() {
+        if self.index.look_up(fp, 0).map_err(Blocked::Page)?.is_none() {
             return Ok(DuplicateSearch::New);
         }
         let Some(MapEntry::Block { pbn, slot }) = self.tables.lookup(&mut self.io, lbn).map_err(Blocked::Page)? else {
             return Ok(DuplicateSearch::Filtered);
         };
-        if compared == Comparison::Differs(pbn) || self.contents.suspects.contains(&pbn) {
+        if self.is_excluded(pbn, compared) {
             return Ok(DuplicateSearch::Filtered);
         }
         let is_there = match self.confirmed(pbn, fp, compared)? {
@@ -113,9 +211,6 @@ impl Store {
 
     /// The slot of `pbn` that holds this content, as the fingerprint table or the pending block says.
     fn confirmed(&mut self, pbn: Pbn, fp: &Fingerprint, compared: Comparison) -> Result<Option<u8>, Blocked> {
-        if pbn.0 >= self.geometry.data_blocks {
-            return Ok(None);
-        }
         let waiting = self.space.pending.get(pbn).filter(|pending| pending.waits);
         let entry = match waiting.map(|pending| FingerprintEntry { kind: pending.kind, value: pending.fingerprint }) {
             Some(entry) => entry,
@@ -132,6 +227,8 @@ impl Store {
             Kind::Fingerprint => Ok((entry.value == *fp).then_some(0)),
             // A carrier whose entry the log removes still has the entry on its page, and its slots may be in the index.
             Kind::Carrier if self.tables.is_losing_its_name(pbn) => Ok(None),
+            // The entry shows that none of its slots has it.
+            Kind::Carrier if !unit::heads_of_slots(&entry.value).any(|heads| heads.contains(&fp.head())) => Ok(None),
             Kind::Carrier => match compared {
                 Comparison::SameSlot(same, slot, authenticator) if same == pbn && authenticator == entry.value => Ok(Some(slot)),
                 _ => match self.in_memory(pbn) {
@@ -190,7 +287,7 @@ impl Store {
 mod tests {
     use super::*;
     use crate::buffer::BufferMut;
-    use crate::format::page::{PageId, Region};
+    use crate::format::page::Region;
 
     #[test]
     fn a_write_waits_for_what_the_index_has_to_read_first() {

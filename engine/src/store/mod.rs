@@ -37,7 +37,7 @@ use crate::interface::{Failure, Reply, RequestId};
 use crate::io::Io;
 use crate::memory::{Accountant, Part};
 use crate::schedule::Task;
-use crate::settings::{INDEX_ENTRY_BYTES, Settings};
+use crate::settings::Settings;
 use crate::space::by_block::ByBlock;
 use crate::space::{PendingBlock, Policy, Space};
 use crate::tables::{RECORD_COST_BYTES, Settle, Tables};
@@ -63,7 +63,7 @@ impl Keys {
 fn index_shares(settings: &Settings, accountant: &Accountant) -> (u64, u64) {
     let share = accountant.limit(Part::Index);
     let for_skipped = if settings.finds_out_of_line() { (share / SKIPPED_SHARE).min(settings.knobs.skipped_bytes_max) } else { 0 };
-    ((share - for_skipped).min(settings.knobs.index_entries_max.saturating_mul(INDEX_ENTRY_BYTES)), for_skipped)
+    ((share - for_skipped).min(settings.knobs.index_bytes_max), for_skipped)
 }
 
 /// The parts of an open volume that requests and commits use.
@@ -117,7 +117,7 @@ impl Store {
 
     /// Gives the index this much memory, but no more than its share. It is empty then, and to be rebuilt.
     pub fn resize_index(&mut self, bytes: u64) {
-        self.settings.knobs.index_entries_max = bytes / INDEX_ENTRY_BYTES;
+        self.settings.knobs.index_bytes_max = bytes;
         let (for_index, _) = index_shares(&self.settings, &self.memory.accountant);
         self.memory.accountant.give(Part::Index, self.index.bytes());
         // The old entries go before the new ones take their room.

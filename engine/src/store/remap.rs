@@ -45,8 +45,8 @@ impl Store {
     }
 
     /// Notes that an LBN has the content of a stored block, which may be stored elsewhere, too, if the block is doubtful.
-    pub fn note_duplicate(&mut self, lbn: Lbn, fp: &Fingerprint) {
-        if self.index.is_doubtful(fp) {
+    pub fn note_duplicate(&mut self, lbn: Lbn, pbn: Pbn, fp: &Fingerprint) {
+        if self.index.note_duplicate(lbn, pbn, fp) {
             self.skip(lbn, fp);
         }
     }

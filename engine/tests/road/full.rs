@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
 use onefold_engine::format::{CommitMode, Region};
-use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Reply, RequestId};
+use onefold_engine::interface::{Allowance, Class, Event, Failure, Notice, Op, Reply, RequestId};
 use onefold_engine::settings::Settings;
 
 const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
@@ -289,5 +289,50 @@ fn waiting_ends_when_the_store_fails() {
         assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
         m.feed(Event::GuardFailed);
         assert_eq!(sent_again(&mut m, &[written], 500), [Some(Failure::ReadOnly)], "{mode:?}");
+    }
+}
+
+/// The duplicates that the index did not find make room: nobody waits for more of them.
+#[test]
+fn a_full_volume_looks_for_duplicates_at_once() {
+    for mode in MODES {
+        let settings = waiting(mode).with_knobs(|knobs| (knobs.index_bytes_max, knobs.out_of_line_delay_ms) = (0, WAIT_MS * 1000));
+        let mut m = Machine::open(blank(16 << 20, Some(40_000)), settings);
+        m.patience = 100;
+        m.feed(Event::Tick);
+        let half = 1000;
+        // Backwards, so that nothing leads from one duplicate to the next.
+        let content = |lbn: u64| if lbn < half { lbn } else { 2 * half - 1 - lbn };
+        (0..2 * half).for_each(|lbn| m.write(4096 * lbn, &pattern(content(lbn), 4096)));
+        m.feed(Event::Allowance(Allowance { in_line: 100, out_of_line: 0 }));
+        m.pass_ms(60_000);
+        assert_eq!(m.engine.stats().out_of_line.linked, 0, "{mode:?}: nothing is spent on it before");
+        let mut lbn = 2 * half;
+        while m.engine.stats().out_of_line.linked == 0 && lbn < 6_000 {
+            begin(&mut m, lbn);
+            lbn += 1;
+        }
+        m.pass_ms(5_000);
+        let late = begin(&mut m, lbn);
+        assert!(m.is_answered(late) && matches!(m.answer(late), Reply::Done), "{mode:?}");
+        assert!(!m.engine.stats().full && m.engine.stats().out_of_line.linked > half / 2, "{mode:?}");
+        assert_eq!(notices(&m), [&Notice::Full { wait_ms: WAIT_MS }, &Notice::RoomAgain], "{mode:?}");
+        assert!((0..2 * half).all(|lbn| m.read(4096 * lbn, 4096) == pattern(content(lbn), 4096)));
+        m.close();
+    }
+}
+
+#[test]
+fn what_the_filter_would_store_again_is_linked_where_there_is_no_room() {
+    for mode in MODES {
+        let (mut m, written) = full(Settings { min_run: 4, ..waiting(mode) });
+        // The index is rebuilt once it serves.
+        m.read(0, 512);
+        m.wait(200);
+        let lone = m.begin_write(4096 * (written + 1), &pattern(7, 4096));
+        m.pass_ms(1_000);
+        assert!(m.is_answered(lone) && matches!(m.answer(lone), Reply::Done), "{mode:?}");
+        assert_eq!((m.engine.ledger().duplicates, m.engine.ledger().filtered), (1, 0), "{mode:?}");
+        m.close();
     }
 }

@@ -18,7 +18,7 @@ const SOON_MS: u64 = 60_000;
 #[test]
 fn an_index_that_gets_more_memory_finds_what_it_missed() {
     for mode in MODES {
-        let settings = || Settings { commit_mode: mode, ..Settings::default() }.with_knobs(|knobs| knobs.index_entries_max = 8);
+        let settings = || Settings { commit_mode: mode, ..Settings::default() }.with_knobs(|knobs| knobs.index_bytes_max = 0);
         let mut m = Machine::open(blank(32 << 20, None), settings());
         m.feed(Event::Tick);
         (0..BLOCKS).for_each(|n| m.write(4096 * n, &pattern(n, 4096)));

@@ -4,6 +4,7 @@
 mod carriers;
 mod checked;
 mod checkpoints;
+mod copies;
 mod counters;
 mod deferred;
 mod edges;

@@ -69,3 +69,9 @@ pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
         })
         .collect()
 }
+
+/// The blocks of a copy in an order in which the smallest index finds few of them: backwards, so that nothing leads from one to the next,
+/// and the last ones late, when they are no longer the most recent ones.
+pub fn backwards(blocks: u64) -> impl Iterator<Item = u64> {
+    (0..blocks / 2).rev().chain((blocks / 2..blocks).rev())
+}

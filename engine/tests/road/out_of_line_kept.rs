@@ -1,7 +1,7 @@
 //! The work out of line that is left outlives the server: the superblock has the regions.
 
 use crate::machine::Machine;
-use crate::media::{blank, chosen, pattern};
+use crate::media::{backwards, blank, chosen, pattern};
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Deduplicate, Event};
 use onefold_engine::settings::Settings;
@@ -13,10 +13,10 @@ const BLOCKS: u64 = 200;
 const COPY: u64 = 1000;
 const MINUTE_MS: u64 = 60_000;
 
-/// An index of one bucket. The work begins a second after something was skipped, or when it is asked for.
+/// The smallest index. The work begins a second after something was skipped, or when it is asked for.
 fn soon(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, ..Settings::default() }
-        .with_knobs(|knobs| (knobs.index_entries_max, knobs.rebuild_reads_per_second, knobs.out_of_line_delay_ms) = (8, 0, 1000))
+        .with_knobs(|knobs| (knobs.index_bytes_max, knobs.rebuild_reads_per_second, knobs.out_of_line_delay_ms) = (0, 0, 1000))
 }
 
 /// The same, but the work begins only when it is asked for.
@@ -27,10 +27,10 @@ fn on_demand(commit_mode: CommitMode) -> Settings {
 /// Two copies of the same blocks, most of which the index did not find. Returns the number of those.
 fn two_copies(settings: Settings) -> (Machine, u64) {
     let mut m = served(blank(32 << 20, None), settings);
-    for first in [0, COPY] {
-        (0..BLOCKS).for_each(|n| m.write(4096 * (first + n), &pattern(n, 4096)));
-        m.flush();
-    }
+    (0..BLOCKS).for_each(|n| m.write(4096 * n, &pattern(n, 4096)));
+    m.flush();
+    backwards(BLOCKS).for_each(|n| m.write(4096 * (COPY + n), &pattern(n, 4096)));
+    m.flush();
     let missed = m.engine.ledger().new_blocks - BLOCKS;
     assert!(missed > BLOCKS - 10, "the index finds few");
     (m, missed)

@@ -10,15 +10,16 @@ use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::stats::OutOfLineCounts;
 use onefold_engine::units::Lbn;
 
-/// The blocks of each copy, and where the second one begins.
+/// The blocks of each copy; where the second one begins, and where it ends.
 const BLOCKS: u64 = 120;
 const COPY: u64 = 1000;
+const COPY_END: u64 = COPY + 9 * BLOCKS;
 const SOON_MS: u64 = 60_000;
 
-/// An index of one bucket. The work begins when it is asked for.
+/// The smallest index. The work begins when it is asked for.
 fn on_demand(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, ..Settings::default() }.with_knobs(|knobs| {
-        (knobs.index_entries_max, knobs.rebuild_reads_per_second) = (8, 0);
+        (knobs.index_bytes_max, knobs.rebuild_reads_per_second) = (0, 0);
         knobs.out_of_line_delay_ms = u64::MAX / 1_000_000_000;
     })
 }
@@ -28,10 +29,15 @@ fn without_work() -> Settings {
     on_demand(CommitMode::Log).with_knobs(|knobs| knobs.out_of_line_reads_per_second = 0)
 }
 
+/// The LBN that gets a block in the second copy: so far from the others that no run of duplicates leads there.
+fn copy_of(n: u64) -> u64 {
+    COPY + 9 * n
+}
+
 /// Writes a copy, of which this number of blocks at a time is synced and shares a carrier.
-fn write_copy(m: &mut Machine, first: u64, at_a_time: u64) {
+fn write_copy(m: &mut Machine, place: impl Fn(u64) -> u64, at_a_time: u64) {
     for n in 0..BLOCKS {
-        m.write(4096 * (first + n), &soft(n, 1));
+        m.write(4096 * place(n), &soft(n, 1));
         if n % at_a_time == at_a_time - 1 {
             m.flush();
         }
@@ -43,8 +49,8 @@ fn write_copy(m: &mut Machine, first: u64, at_a_time: u64) {
 fn two_copies(settings: Settings) -> Machine {
     let mut m = Machine::open(blank(32 << 20, None), settings);
     m.feed(Event::Tick);
-    write_copy(&mut m, 0, 3);
-    write_copy(&mut m, COPY, 2);
+    write_copy(&mut m, |n| n, 3);
+    write_copy(&mut m, copy_of, 2);
     assert!(missed(&m) > BLOCKS - 10, "the index finds few");
     assert_eq!(m.engine.stats().carriers, Some(BLOCKS / 3 + BLOCKS / 2));
     m
@@ -70,7 +76,7 @@ fn blocks_read(m: &Machine) -> u64 {
 }
 
 fn is_right(m: &mut Machine, n: u64) -> bool {
-    m.read(4096 * n, 4096) == soft(n, 1) && m.read(4096 * (COPY + n), 4096) == soft(n, 1)
+    m.read(4096 * n, 4096) == soft(n, 1) && m.read(4096 * copy_of(n), 4096) == soft(n, 1)
 }
 
 fn is_sound(mut m: Machine, mode: CommitMode) {
@@ -107,9 +113,9 @@ fn content_in_slots_and_in_whole_blocks_is_found_both_ways() {
         let plain = || Settings { compression: Compression::Off, ..on_demand(CommitMode::Log) };
         let settings = |is_first| if is_first == whole_first { plain() } else { on_demand(CommitMode::Log) };
         let mut m = Machine::open(blank(32 << 20, None), settings(true));
-        write_copy(&mut m, 0, 3);
+        write_copy(&mut m, |n| n, 3);
         let mut m = Machine::open(m.close(), settings(false));
-        write_copy(&mut m, COPY, 3);
+        write_copy(&mut m, copy_of, 3);
         assert!(m.engine.ledger().new_blocks > BLOCKS / 4);
         ask(&mut m, 0, u64::MAX);
         m.flush();
@@ -140,7 +146,7 @@ fn carriers_without_content_that_is_looked_for_are_not_read() {
     // Three blocks of one carrier, which is read, and the two of the other copy that have their content.
     ask(&mut m, 0, 3);
     assert_eq!((counts(&m).looked_up, blocks_read(&m) - before), (23, 1), "what comes first is what is kept");
-    ask(&mut m, COPY, COPY + 2);
+    ask(&mut m, copy_of(0), copy_of(1) + 1);
     assert_eq!((counts(&m).looked_up, counts(&m).linked, blocks_read(&m) - before), (25, 2, 3));
 }
 
@@ -152,10 +158,10 @@ fn no_lbn_is_mapped_to_a_slot_of_a_damaged_carrier() {
     let at = medium.windows(16).position(|bytes| bytes == noise).expect("it is stored");
     medium[at] ^= 1;
     let mut m = Machine::open(medium, on_demand(CommitMode::Log));
-    ask(&mut m, COPY, COPY + BLOCKS);
+    ask(&mut m, COPY, COPY_END);
     m.flush();
     assert!((BLOCKS - 15..BLOCKS - 3).contains(&counts(&m).linked), "the carrier of 6, 7 and 8: {:?}", counts(&m));
-    assert!((0..BLOCKS).all(|n| m.read(4096 * (COPY + n), 4096) == soft(n, 1)));
+    assert!((0..BLOCKS).all(|n| m.read(4096 * copy_of(n), 4096) == soft(n, 1)));
 }
 
 /// The work waits for carriers, and clients write meanwhile.
@@ -164,12 +170,12 @@ fn a_write_while_a_carrier_is_read_is_never_undone() {
     let mut m = Machine::open(two_copies(without_work()).close(), on_demand(CommitMode::Log));
     m.feed(Event::Tick);
     m.keeps_reads_of = Some(Class::Data);
-    ask(&mut m, COPY, COPY + BLOCKS);
+    ask(&mut m, COPY, COPY_END);
     let mut rounds = 0;
     while !m.kept_reads.is_empty() {
         let n = 3 * rounds;
         if n < BLOCKS {
-            m.begin_write(4096 * (COPY + n), &soft(5000 + n, 1));
+            m.begin_write(4096 * copy_of(n), &soft(5000 + n, 1));
             m.begin_write(4096 * n, &soft(7000 + n, 1));
         }
         rounds += 1;
@@ -183,7 +189,7 @@ fn a_write_while_a_carrier_is_read_is_never_undone() {
     assert!(rounds > BLOCKS / 3 && counts(&m).linked > BLOCKS / 2, "{rounds} reads, {:?}", counts(&m));
     let wanted = |base: u64, n: u64| if n % 3 == 0 { soft(base + n, 1) } else { soft(n, 1) };
     let all = |m: &mut Machine| {
-        (0..BLOCKS).all(|n| m.read(4096 * (COPY + n), 4096) == wanted(5000, n) && m.read(4096 * n, 4096) == wanted(7000, n))
+        (0..BLOCKS).all(|n| m.read(4096 * copy_of(n), 4096) == wanted(5000, n) && m.read(4096 * n, 4096) == wanted(7000, n))
     };
     assert!(all(&mut m));
     let medium = m.close();

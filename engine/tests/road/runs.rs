@@ -184,7 +184,7 @@ fn a_part_of_a_block_is_a_run_of_one() {
 fn what_was_filtered_is_not_linked_to_out_of_line() {
     for mode in MODES {
         // An index that is not whole: what is new may be stored all the same.
-        let settings = || with_runs_of(4, mode).with_knobs(|knobs| knobs.index_entries_max = 8);
+        let settings = || with_runs_of(4, mode).with_knobs(|knobs| knobs.index_bytes_max = 0);
         let mut m = Machine::open(blank(32 << 20, None), settings());
         m.feed(Event::Tick);
         let skipped = |m: &Machine| m.engine.stats().out_of_line.skipped.named.used;

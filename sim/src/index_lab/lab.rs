@@ -94,7 +94,8 @@ impl Run {
         if takes {
             self.index.insert(content, pbn, lbn, &self.stored);
         }
-        if let Some(skipped) = &mut self.skipped {
+        let is_sought = !takes || !self.index.is_whole_for(content);
+        if let Some(skipped) = self.skipped.as_mut().filter(|_| is_sought) {
             skipped.push(Skipped { lbn, pbn, content });
         }
         self.found.resident_max = self.found.resident_max.max(self.index.resident());

@@ -69,6 +69,11 @@ pub trait Index {
     /// Notes that a block is free.
     fn remove(&mut self, content: Content, pbn: Pbn);
 
+    /// Returns whether content that it does not find in memory is stored nowhere else, so that there is no work out of line for it.
+    fn is_whole_for(&self, _content: Content) -> bool {
+        false
+    }
+
     /// Finds, for each of these blocks, another one with the same content, by both levels. They are distinct, all in use, and in the order
     /// of their writes. A policy without a level on the medium finds none.
     fn find_out_of_line(&mut self, skipped: &[Skipped], _stored: &Stored) -> Vec<Option<Pbn>> {
@@ -143,7 +148,7 @@ impl Policy {
     pub fn index(self, bytes: u64, blocks: u64, contents: u32) -> Box<dyn Index> {
         match self {
             Self::Full => Box::new(recent::Recent::unbounded(contents)),
-            Self::Sweep => Box::new(swept::Swept::new(bytes)),
+            Self::Sweep => Box::new(swept::Swept::new(bytes, blocks)),
             Self::Runs => Box::new(compact::Compact::new(bytes, blocks)),
             Self::GLru => Box::new(groups::Groups::new(bytes, blocks)),
             Self::Lru => Box::new(recent::Recent::with_groups_on_medium(bytes, blocks, contents)),

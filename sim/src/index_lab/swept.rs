@@ -1,78 +1,79 @@
-//! Onefold's policy: the index of the engine in memory, and the fingerprint table as its level on the medium (decision 0098).
+//! Onefold's policy: the engine's own index in memory, and the fingerprint table as its level on the medium (decision 0098).
 //!
-//! 1. A bucket is a cache line of eight entries of eight bytes, and a bit for whether one has left it. The least recently used one leaves.
-//! 2. Nothing moves to the medium: the table has every fingerprint anyway. The work out of line reads it from the first to the last block
+//! 1. Nothing moves to the medium: the table has every fingerprint anyway. The work out of line reads it from the first to the last block
 //!    that was ever used, once for each batch, and keeps the block with the least number.
+//! 2. A block that goes on with a run of duplicates is found if it has the content, or if its page has it: that was just read.
 //! 3. No page of the table counts as being in memory already.
 
 use super::stored::{Pbn, Stored};
 use super::writes::{Content, fingerprint};
 use super::{Index, IndexIo, Skipped};
+use onefold_engine::fingerprint::Fingerprint;
+use onefold_engine::index::Index as InMemory;
+use onefold_engine::units::{Lbn, Pbn as Block};
 
-const WAYS: usize = 8;
-/// The bits of a bucket: those of a line, and one.
-const BUCKET_BITS: u64 = 64 * 8 + 1;
-const TAG_BITS: u32 = 27;
 /// Entries of the table in a unit.
 const ENTRIES_A_UNIT: u64 = 200;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    tag: u64,
-    pbn: Pbn,
-}
-
 /// The index.
-#[derive(Debug)]
 pub struct Swept {
-    /// The entries of each bucket, the most recent first.
-    buckets: Vec<Vec<Entry>>,
-    used: u64,
+    memory: InMemory,
     io: IndexIo,
 }
 
-impl Swept {
-    /// Makes an empty index.
-    #[must_use]
-    pub fn new(bytes: u64) -> Self {
-        let buckets = usize::try_from((bytes * 8 / BUCKET_BITS).max(1)).expect("it fits in memory");
-        Self { buckets: vec![Vec::new(); buckets], used: 0, io: IndexIo::default() }
-    }
+/// A fingerprint whose parts are as independent as those of a digest.
+fn name(content: Content) -> Fingerprint {
+    let first = fingerprint(content);
+    let second = first.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    Fingerprint::of_digest(&[first.to_le_bytes(), (second ^ second >> 32).to_le_bytes()].concat())
+}
 
-    fn place(&self, content: Content) -> (usize, u64) {
-        let fp = fingerprint(content);
-        let bucket = (u128::from(fp) * self.buckets.len() as u128) >> 64;
-        (usize::try_from(bucket).expect("less than the number of buckets"), fp & ((1 << TAG_BITS) - 1))
+fn block(pbn: Pbn) -> Block {
+    Block(u64::from(pbn))
+}
+
+fn pbn(block: Block) -> Pbn {
+    Pbn::try_from(block.0).expect("a block of the laboratory")
+}
+
+impl Swept {
+    /// Makes an empty index for a volume of at most this many blocks.
+    #[must_use]
+    pub fn new(bytes: u64, blocks: u64) -> Self {
+        let mut memory = InMemory::new(bytes, blocks);
+        memory.rebuild_ended(true);
+        Self { memory, io: IndexIo::default() }
     }
 }
 
 impl Index for Swept {
-    fn look_up(&mut self, content: Content, _lbn: u32, stored: &Stored) -> Option<Pbn> {
-        let (bucket, tag) = self.place(content);
-        let line = &mut self.buckets[bucket];
-        let at = line.iter().position(|entry| entry.tag == tag)?;
-        line[..=at].rotate_right(1);
-        Some(line[0].pbn).filter(|&pbn| stored.holds(pbn, content))
+    fn look_up(&mut self, content: Content, lbn: u32, stored: &Stored) -> Option<Pbn> {
+        let (fp, at) = (name(content), Lbn(u64::from(lbn)));
+        let mut memory = |nth| self.memory.look_up(&fp, nth).expect("its level in memory always has its answer");
+        let named: Vec<Block> = (0..).map_while(&mut memory).collect();
+        let following = self.memory.following(at, &fp);
+        let holds = |block: &Block| Pbn::try_from(block.0).is_ok_and(|pbn| stored.holds(pbn, content));
+        let beside = |near: Block| {
+            let first = near.0 / ENTRIES_A_UNIT * ENTRIES_A_UNIT;
+            (first..first + ENTRIES_A_UNIT).map(Block)
+        };
+        let is_whole = following.is_none();
+        let others = self.memory.pages_around(at).filter(|_| !is_whole).flat_map(beside);
+        let found = named.into_iter().chain(following.into_iter().flatten()).chain(others).find(holds)?;
+        self.memory.note_duplicate(at, found, &fp);
+        Some(pbn(found))
     }
 
     fn insert(&mut self, content: Content, pbn: Pbn, _lbn: u32, _stored: &Stored) {
-        let (bucket, tag) = self.place(content);
-        let line = &mut self.buckets[bucket];
-        let gone = line.iter().position(|entry| entry.tag == tag).or((line.len() == WAYS).then_some(WAYS - 1));
-        self.used += u64::from(gone.is_none());
-        if let Some(at) = gone {
-            line.remove(at);
-        }
-        line.insert(0, Entry { tag, pbn });
+        self.memory.insert(&name(content), block(pbn));
     }
 
     fn remove(&mut self, content: Content, pbn: Pbn) {
-        let (bucket, tag) = self.place(content);
-        let line = &mut self.buckets[bucket];
-        if let Some(at) = line.iter().position(|&entry| entry == Entry { tag, pbn }) {
-            line.remove(at);
-            self.used -= 1;
-        }
+        self.memory.remove(&name(content), block(pbn));
+    }
+
+    fn is_whole_for(&self, content: Content) -> bool {
+        self.memory.is_whole_for(&name(content))
     }
 
     fn find_out_of_line(&mut self, skipped: &[Skipped], stored: &Stored) -> Vec<Option<Pbn>> {
@@ -94,7 +95,7 @@ impl Index for Swept {
     }
 
     fn resident(&self) -> u64 {
-        self.used
+        self.memory.entries()
     }
 }
 
@@ -104,7 +105,7 @@ mod tests {
 
     /// Stores these contents in LBNs 0, 1, 2 and so on, and tells the index of each.
     fn stored(index: &mut Swept, contents: &[Content]) -> Stored {
-        let mut stored = Stored::new(100, 100);
+        let mut stored = Stored::new(10_000, 10_000);
         for (lbn, &content) in (0..).zip(contents) {
             let pbn = stored.store(content);
             stored.link(lbn, Some(pbn));
@@ -114,21 +115,23 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_entry_of_a_bucket_leaves() {
-        let mut index = Swept::new(0);
-        let contents: Vec<Content> = (1..=8).collect();
-        let mut stored = stored(&mut index, &contents);
-        assert_eq!((index.look_up(1, 20, &stored), index.resident()), (Some(0), 8));
-        let pbn = stored.store(9);
-        stored.link(8, Some(pbn));
-        index.insert(9, pbn, 8, &stored);
-        assert_eq!([1, 2, 3].map(|content| index.look_up(content, 20, &stored)), [Some(0), None, Some(2)]);
-        assert_eq!(index.resident(), 8);
+    fn what_has_left_memory_is_found_as_the_run_goes_on() {
+        let mut index = Swept::new(0, 10_000);
+        let contents: Vec<Content> = (1..1000).collect();
+        let stored = stored(&mut index, &contents);
+        let held = contents.iter().filter(|&&content| index.memory.look_up(&name(content), 0).unwrap().is_some()).count();
+        assert_eq!(held, 12, "these have room");
+        let from = contents.iter().position(|&content| index.memory.look_up(&name(content), 0).unwrap().is_some()).unwrap();
+        assert!(from < 990, "{from}");
+        for (lbn, &content) in (5000..).zip(&contents[from..]) {
+            assert_eq!(index.look_up(content, lbn, &stored), Some(content - 1));
+        }
+        assert!(!index.is_whole_for(contents[0]), "it has lost entries");
     }
 
     #[test]
     fn a_sweep_reads_the_table_and_keeps_the_first_block() {
-        let mut index = Swept::new(0);
+        let mut index = Swept::new(0, 10_000);
         let stored = stored(&mut index, &[5, 6, 5]);
         let skipped =
             [Skipped { lbn: 2, pbn: 2, content: 5 }, Skipped { lbn: 0, pbn: 0, content: 5 }, Skipped { lbn: 1, pbn: 1, content: 6 }];

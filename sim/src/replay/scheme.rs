@@ -84,7 +84,8 @@ impl Scheme {
 /// The limits of what the engine finds in a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexLimits {
-    pub entries_max: u64,
+    /// The bytes of its index.
+    pub bytes_max: u64,
     /// Whether duplicates that it does not find are looked for out of line.
     pub is_out_of_line: bool,
     /// The shortest run of duplicates that is linked to in line.
@@ -94,18 +95,18 @@ pub struct IndexLimits {
 impl Default for IndexLimits {
     /// Sets no limit but memory.
     fn default() -> Self {
-        Self { entries_max: u64::MAX, is_out_of_line: true, min_run: 1 }
+        Self { bytes_max: u64::MAX, is_out_of_line: true, min_run: 1 }
     }
 }
 
 impl IndexLimits {
     fn apply(self, knobs: &mut Knobs) {
-        knobs.index_entries_max = self.entries_max;
+        knobs.index_bytes_max = self.bytes_max;
         if !self.is_out_of_line {
             knobs.out_of_line_reads_per_second = 0;
         }
         // A replay idles for a minute between phases, and its device takes no time.
-        if self.entries_max < u64::MAX {
+        if self.bytes_max < u64::MAX {
             knobs.out_of_line_delay_ms = 1000;
         }
     }

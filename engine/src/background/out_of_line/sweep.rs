@@ -6,7 +6,7 @@
 //! 3. What has to wait goes on with the same block.
 
 use super::carriers::READS_AT_ONCE;
-use super::{OutOfLine, OutOfLineStage};
+use super::{OutOfLine, OutOfLineStage, is_urgent};
 use crate::answers::Answers;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -183,7 +183,7 @@ fn heads_of(fp: &Fingerprint) -> RangeInclusive<u64> {
 
 /// Whether clients' records need the memory.
 fn lacks_room(store: &Store, scheme: &Scheme, answers: &Answers) -> bool {
-    let share = if store.uncompared.is_asked { 2 } else { 4 };
+    let share = if is_urgent(store) { 2 } else { 4 };
     store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / share
         || store.tables.open.is_due
         || store.is_behind()

@@ -2,7 +2,10 @@
 
 use super::fields::{ENTRY_BYTES, SECTORS};
 use super::region::Region;
-use crate::format::entry::{BadEntry, FingerprintEntry, MAP_ENTRY_SIZE, MapEntry, REFS_UNKNOWN};
+use crate::fingerprint::Fingerprint;
+use crate::format::entry::{BadEntry, FingerprintEntry, Kind, MAP_ENTRY_SIZE, MapEntry, REFS_UNKNOWN};
+use crate::format::unit;
+use crate::units::index;
 use std::fmt;
 
 #[derive(Clone)]
@@ -98,6 +101,16 @@ impl PageContent {
     #[must_use]
     pub fn fingerprint(&self, i: usize) -> FingerprintEntry {
         self.stored_fingerprint(i).unwrap_or(FingerprintEntry::NONE)
+    }
+
+    /// The place of the first entry with this fingerprint, or of a carrier that most likely has it.
+    #[must_use]
+    pub fn find_fingerprint(&self, fp: &Fingerprint) -> Option<usize> {
+        (0..index(Region::Fingerprints.entries_per_page())).find(|&i| match self.fingerprint(i) {
+            FingerprintEntry { kind: Kind::Fingerprint, value } => value == *fp,
+            FingerprintEntry { kind: Kind::Carrier, value } => unit::most_likely_has(&value, fp),
+            FingerprintEntry { kind: Kind::None | Kind::Checksum, .. } => false,
+        })
     }
 
     /// A fingerprint entry as it is stored.

@@ -17,6 +17,8 @@ const COUNT_BITS: u32 = 4;
 /// The bits that the tags share, and the most that one has.
 const TAGS_BITS: u32 = 90;
 const TAG_BITS_MAX: u32 = 32;
+/// A tag of this number of bits or more shows what lies in a slot: up to five slots have them.
+const TAG_BITS_CERTAIN: u32 = 18;
 
 const _: () = assert!(SLOTS_MAX < 1 << COUNT_BITS);
 
@@ -56,6 +58,12 @@ pub fn heads_of_slots(value: &Fingerprint) -> impl Iterator<Item = RangeInclusiv
         let first = u64::from_le_bytes([a, b, c, d, e, f, g, h]) << (u64::BITS - bits);
         first..=first | (u64::MAX >> bits)
     })
+}
+
+/// Whether a carrier whose entry has this value has a slot with this fingerprint, but for one case in thousands. `false` for carriers of
+/// six slots and more, whose tags are shorter.
+pub fn most_likely_has(value: &Fingerprint, fp: &Fingerprint) -> bool {
+    heads_of_slots(value).any(|heads| heads.contains(&fp.head()) && heads.end() - heads.start() <= u64::MAX >> TAG_BITS_CERTAIN)
 }
 
 #[cfg(test)]
