@@ -94,6 +94,7 @@ impl OutOfLine {
     }
 
     /// Does what somebody asked for.
+    #[cold]
     pub fn order(&mut self, store: &mut Store, order: Deduplicate) {
         let now = store.io.now;
         store.uncompared.pause(order == Deduplicate::Pause, now);

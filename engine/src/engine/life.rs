@@ -44,6 +44,7 @@ impl Engine {
     }
 
     /// Answers reads from now on, and, if nothing has failed, writes.
+    #[cold]
     pub(super) fn serve(&mut self) {
         let Self { store, scheme, .. } = self;
         if matches!(store.io.stage, Stage::Opening | Stage::Replaying) {
@@ -63,6 +64,7 @@ impl Engine {
     }
 
     /// Goes read-only for the reason that the notice gives. Requests that wait for durability fail (A5).
+    #[cold]
     pub(super) fn fail_with(&mut self, notice: Notice) {
         let Self { store, requests, answers, .. } = self;
         if store.io.failed {
@@ -79,6 +81,7 @@ impl Engine {
     }
 
     /// Acts on the progress of a commit. At its end the epoch is durable.
+    #[inline(never)]
     pub(super) fn commit_progressed(&mut self, progress: Progress) {
         match progress {
             Ok(false) => {}
@@ -198,6 +201,7 @@ impl Engine {
         }
     }
 
+    #[cold]
     fn go_on_closing(&mut self) {
         let Self { store, scheme, .. } = self;
         if store.io.failed && store.io.stage.is_closing() && store.io.stage != Stage::Closed {

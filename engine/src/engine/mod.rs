@@ -24,7 +24,7 @@ use crate::requests::Requests;
 use crate::scheme::Scheme;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::units::{Pbn, Time};
+use crate::units::{Bytes, Pbn, Time};
 use std::sync::Arc;
 
 /// An open deduplicating volume.
@@ -65,6 +65,12 @@ impl Engine {
         Recovery::take_journal(&mut self.store, &mut self.answers, legacy);
     }
 
+    #[cold]
+    fn resize_index(&mut self, bytes: Bytes) {
+        self.store.resize_index(bytes.0);
+        self.background.rebuild.start_over(&mut self.store);
+    }
+
     /// Takes one event, and appends the actions that follow from it to `out`.
     pub fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         let Self { store, requests, answers, scheme, .. } = self;
@@ -96,10 +102,7 @@ impl Engine {
             Event::GuardFailed => self.fail("a read or write of the guard block"),
             Event::Deduplicate(order) => self.background.out_of_line.order(store, order),
             Event::Allowance(allowance) => store.adaptation.allow(allowance),
-            Event::IndexMemory(bytes) => {
-                store.resize_index(bytes.0);
-                self.background.rebuild.start_over(store);
-            }
+            Event::IndexMemory(bytes) => self.resize_index(bytes),
             Event::EndWaiting => store.space.end_waiting(),
             Event::Close => {
                 self.close_asked = true;

@@ -1,4 +1,7 @@
 //! Turns: each step runs the tasks that can go on, then some background work, and sets the time of the next call.
+//!
+//! A step has to find its code in the processor's instruction cache, which has room for little more than the way of a write. So work that
+//! few steps come to is not inlined here (`inline(never)`, `cold`).
 
 use super::Engine;
 use super::jobs::JOBS;
@@ -38,18 +41,25 @@ impl Engine {
                 break;
             }
         }
-        let Self { store, scheme, .. } = self;
-        if !store.tables.pages.shrink() || store.tables.pages.too_dirty() {
-            let may_write = !store.io.failed && !store.io.stage.is_before_service();
-            if may_write && store.tables.write_back_early(&mut store.io) {
-                scheme.confirm(store);
-            }
+        if !self.store.tables.pages.shrink() || self.store.tables.pages.too_dirty() {
+            self.write_back_early();
         }
         self.charge();
         self.store.space.retry_if_due(&mut self.store.io);
         self.set_wake();
     }
 
+    /// Writes pages before their time, since too many are dirty.
+    #[cold]
+    fn write_back_early(&mut self) {
+        let Self { store, scheme, .. } = self;
+        let may_write = !store.io.failed && !store.io.stage.is_before_service();
+        if may_write && store.tables.write_back_early(&mut store.io) {
+            scheme.confirm(store);
+        }
+    }
+
+    #[inline(never)]
     fn perform(&mut self, task: Task) {
         let Self { store, requests, answers, scheme, recovery, .. } = self;
         match task {
@@ -108,7 +118,7 @@ impl Engine {
         if clients_wait && !store.memory.accountant.within(Part::Pages) {
             return;
         }
-        for job in JOBS {
+        for job in &JOBS {
             if job.has_turn(self) {
                 (job.go_on)(self);
                 debug_assert!(self.store.io.stage == stage, "{} has changed the stage of the volume", job.name);
@@ -186,6 +196,7 @@ impl Engine {
 
     /// Finds blocks for the writes that wait for one: first those that are free but not ready, then those that a commit frees, then those
     /// that are kept for deduplication alone. When none of these is left, the writes get ENOSPC.
+    #[inline(never)]
     pub(super) fn find_space_for_waiters(&mut self) {
         let Self { store, requests, answers, scheme, background, .. } = self;
         if store.space.waiters.is_empty() || store.space.store_may_have_more(store.io.stage) {
@@ -265,12 +276,9 @@ impl Engine {
             return None;
         }
         let open = &store.tables.open;
-        let mut first: Option<Time> = io.schedule.more_background.then_some(now);
-        let mut due = |at: Option<Time>| {
-            if let Some(at) = at {
-                first = Some(first.map_or(at, |first| first.min(at)));
-            }
-        };
+        const NEVER: Time = Time(u64::MAX);
+        let mut first = if io.schedule.more_background { now } else { NEVER };
+        let mut due = |at: Option<Time>| first = first.min(at.unwrap_or(NEVER));
         // While a commit waits for packs, or for pages of earlier epochs, no timer makes it go on.
         if store.tables.committing.is_none() && !open.is_empty() && !open.is_due && !store.is_behind() {
             due(open.opened.map(|opened| opened.plus_ms(store.settings.commit_period_ms)));
@@ -284,6 +292,6 @@ impl Engine {
             due(background.rebuild.next_at());
             due(background.out_of_line.next_at(store));
         }
-        first.map(|time| time.max(now))
+        (first != NEVER).then(|| first.max(now))
     }
 }

@@ -53,10 +53,22 @@ fn store<const W: usize>(line: &mut Line, at: usize, entry: u64) {
     line[at * W..][..W].copy_from_slice(&entry.to_le_bytes()[..W]);
 }
 
+/// The last entry that has this value under the mask, which is not 0; 0 if none has.
+fn last_with<const W: usize>(line: &Line, mask: u64, wanted: u64) -> u64 {
+    let mut found = 0;
+    // Without a way out of the loop, the processor has no branch to guess.
+    for at in 0..ways::<W>() {
+        let entry = load::<W>(line, at);
+        if entry & mask == wanted {
+            found = entry;
+        }
+    }
+    found
+}
+
 /// The last place whose entry has this value under the mask.
 fn find<const W: usize>(line: &Line, mask: u64, wanted: u64) -> Option<usize> {
     let mut found = usize::MAX;
-    // Without a way out of the loop, the processor has no branch to guess.
     for at in 0..ways::<W>() {
         if load::<W>(line, at) & mask == wanted {
             found = at;
@@ -179,6 +191,18 @@ impl Layout {
     /// Whether the entry has this tag.
     pub const fn has_tag(self, entry: u64, tag: u64) -> bool {
         entry != 0 && entry & self.tag_mask() == tag
+    }
+
+    /// The block of the most recently used entry with this tag.
+    #[inline]
+    pub fn block_of(self, line: &Line, tag: u64) -> Option<Pbn> {
+        let entry = if tag == 0 {
+            self.find(line, tag).map_or(0, |at| self.get(line, at))
+        } else {
+            let mask = self.tag_mask();
+            by_width!(self, last_with(line, mask, tag))
+        };
+        (entry != 0).then(|| self.pbn(entry))
     }
 
     /// The place of the most recently used entry with this tag.

@@ -170,6 +170,13 @@ impl Index {
         self.place(fp, Layout::find)
     }
 
+    /// The block of the most recently used entry that may be for this content.
+    fn first_block(&self, fp: &Fingerprint) -> Option<Pbn> {
+        let (layout, tag, first) = (self.lines.layout, self.lines.layout.tag(fp.head()), self.lines.first_of(fp));
+        let look = |bucket: usize| layout.block_of(self.lines.line(bucket), tag);
+        look(first).or_else(|| if self.spilled.get(first) { look(self.lines.other_of(first, tag)) } else { None })
+    }
+
     /// The place of the entry that says that `pbn` holds this content.
     fn find_block(&self, fp: &Fingerprint, pbn: Pbn) -> Option<Place> {
         self.place(fp, |layout, line, tag| layout.find_block(line, tag, pbn))
@@ -207,7 +214,7 @@ impl Index {
             return Err(page);
         }
         let place = match nth {
-            0 => self.find(fp),
+            0 => return Ok(self.first_block(fp)),
             _ if !self.lines.layout.is_narrow() => None,
             _ => self.places(fp).filter(|&place| self.is_alike(place, fp)).nth(nth),
         };

@@ -153,6 +153,7 @@ impl Io {
         self.out.push(Action::Reply { request, reply });
     }
 
+    #[cold]
     pub fn notice(&mut self, notice: Notice) {
         self.out.push(Action::Notice(notice));
     }

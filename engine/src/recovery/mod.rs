@@ -50,6 +50,7 @@ pub(crate) enum NextStep {
 
 impl Recovery {
     /// Step 1.
+    #[cold]
     pub fn begin(store: &mut Store) {
         store.io.stage = Stage::Opening;
         store.look_at_counters(0);

@@ -31,7 +31,9 @@ impl Requests {
         if store.io.stage.is_before_service() {
             return;
         }
-        self.admit_discards_when_full(store, scheme, answers);
+        if store.space.is_full() {
+            self.admit_discards_when_full(store, scheme, answers);
+        }
         while let Some(request) = self.admission.front() {
             if changes(request.op) && !store.io.failed && self.has_to_wait(store, scheme, answers) {
                 return;
@@ -42,10 +44,8 @@ impl Requests {
     }
 
     /// Admits discards before the writes that wait for space, since only discards may bring some.
+    #[cold]
     fn admit_discards_when_full(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
-        if !store.space.is_full() {
-            return;
-        }
         let mut at = 0;
         while at < self.admission.len() && !self.lacks_room_for_records(store, scheme, answers) {
             if self.admission[at].op != Op::Discard {

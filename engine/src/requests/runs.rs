@@ -12,6 +12,7 @@ use crate::units::{Lbn, Pbn, index};
 
 /// Returns for each block of a write whether it is in no run that is long enough. The blocks begin at `first`; the digest of one that
 /// the write covers in part is [`Digest::Partial`].
+#[inline(never)]
 pub(super) fn lone_blocks(store: &mut Store, first: Lbn, digests: impl ExactSizeIterator<Item = Digest>) -> Vec<bool> {
     let min_run = index(store.settings.min_run);
     if digests.len() < min_run {

@@ -57,11 +57,9 @@ impl Requests {
             let block_at = (first + i) * BLOCK_BYTES;
             index(request.offset.0.saturating_sub(block_at))..index((end - block_at).min(BLOCK_BYTES))
         };
-        let lone = (store.settings.min_run > 1).then(|| {
-            let whole = |i: usize| covered(count(i)) == (0..BLOCK_SIZE);
-            let digests = (0..index(blocks)).map(|i| if whole(i) { payload.digests[i] } else { Digest::Partial });
-            lone_blocks(store, Lbn(first), digests)
-        });
+        let whole = |i: usize| covered(count(i)) == (0..BLOCK_SIZE);
+        let digests = (0..index(blocks)).map(|i| if whole(i) { payload.digests[i] } else { Digest::Partial });
+        let lone = (store.settings.min_run > 1).then(|| lone_blocks(store, Lbn(first), digests));
         for i in 0..blocks {
             let (sent, digest) = (payload.buffer.slice(index(i), 1), payload.digests[index(i)]);
             let is_lone = lone.as_ref().is_some_and(|lone| lone[index(i)]);
@@ -83,6 +81,13 @@ impl Requests {
                 Err(why) => blocked = Some(why),
             }
         }
+        self.begin_operation(store, answers, Block { request, lbn, sent, digest, covers, is_lone }, whole, blocked);
+    }
+
+    /// Begins an operation that places a block later: it is blocked, or it is not whole.
+    #[inline(never)]
+    fn begin_operation(&mut self, store: &mut Store, answers: &mut Answers, block: Block, whole: bool, blocked: Option<Blocked>) {
+        let Block { request, lbn, sent, digest, covers, is_lone } = block;
         answers.add_part(request);
         let stage = if whole {
             WriteStage::Placing(WholeBlock { content: sent.clone(), digest, base: None, compared: Comparison::Nothing, is_lone })

@@ -154,6 +154,7 @@ impl Scheme {
     ///
     /// # Errors
     /// The operation that failed.
+    #[inline(never)]
     pub fn go_on(&mut self, store: &mut Store, answers: &mut Answers) -> Progress {
         match self {
             Self::Ordered(Some(commit)) => commit.go_on(store, &answers.journal),

@@ -62,6 +62,7 @@ impl Scheme {
     }
 
     /// Begins to commit the open epoch, and opens the next one.
+    #[inline(never)]
     pub fn seal(&mut self, store: &mut Store, answers: &mut Answers) {
         self.before_seal(store, answers);
         answers.anticipation.sealed(store.io.now);

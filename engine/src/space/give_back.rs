@@ -19,6 +19,7 @@ const LOOK_FOR_UNUSED_MS: u64 = 1_000;
 
 impl Space {
     /// The store's file system reports its room.
+    #[cold]
     pub fn store_has(&mut self, io: &mut Io, room: StoreRoom) {
         self.store = room;
         self.store_left = room.blocks;

@@ -216,12 +216,17 @@ impl Space {
     }
 
     fn scanned(&self, refs_page: u64) -> bool {
-        (refs_page + self.refs_pages - self.scan_start) % self.refs_pages < self.scan_done
+        self.scan_complete() || (refs_page + self.refs_pages - self.scan_start) % self.refs_pages < self.scan_done
     }
 
     /// Whether a refs page is known to have no free block.
     pub fn known_full(&self, refs_page: u64) -> bool {
-        self.scanned(refs_page) && self.free_in[index(refs_page / self.group_pages)] == 0 && self.group_scanned()
+        self.scanned(refs_page) && self.free_in[self.group(refs_page)] == 0 && self.group_scanned()
+    }
+
+    /// The group that a refs page belongs to.
+    fn group(&self, refs_page: u64) -> usize {
+        index(if self.group_pages == 1 { refs_page } else { refs_page / self.group_pages })
     }
 
     fn group_scanned(&self) -> bool {
@@ -251,17 +256,19 @@ impl Space {
         }
         self.census.take(before.0, before.1);
         self.census.add(after.0, after.1);
-        let group = &mut self.free_in[index(refs_page / self.group_pages)];
+        let group = self.group(refs_page);
+        let group = &mut self.free_in[group];
         *group = group.saturating_sub(u32::from(before == (0, false)));
         *group += u32::from(after == (0, false));
     }
 
     /// Adds a refs page that the scan has read, with these counts.
     fn scanned_page(&mut self, refs_page: u64, counts: &[(Pbn, u8)]) {
+        let group = self.group(refs_page);
         for &(pbn, refs) in counts {
             let of_scheme = self.is_of_scheme(pbn);
             self.census.add(refs, of_scheme);
-            self.free_in[index(refs_page / self.group_pages)] += u32::from((refs, of_scheme) == (0, false));
+            self.free_in[group] += u32::from((refs, of_scheme) == (0, false));
             if refs == 1 {
                 // A granule that changed before the scan came is counted twice for a while. That is harmless: the number only orders
                 // granules.

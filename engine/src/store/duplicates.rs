@@ -71,8 +71,8 @@ impl Store {
             return Ok(DuplicateSearch::New);
         }
         // A slot has been compared if its carrier had to be read; otherwise it is compared here.
-        let is_compared = compared == Comparison::Same(pbn) || matches!(compared, Comparison::SameSlot(same, ..) if same == pbn);
-        if self.settings.verify_duplicates && !is_compared {
+        let is_compared = || compared == Comparison::Same(pbn) || matches!(compared, Comparison::SameSlot(same, ..) if same == pbn);
+        if self.settings.verify_duplicates && !is_compared() {
             match self.in_memory(pbn).map(|block| in_slot(&block, slot)) {
                 Some(Some(stored)) if stored.block(0) == slice.block(0) => {}
                 Some(_) => return Ok(DuplicateSearch::New),

@@ -132,6 +132,7 @@ impl Store {
     }
 
     /// Answers a request that fails.
+    #[cold]
     pub fn refuse(&mut self, request: RequestId, failure: Failure) {
         match failure {
             Failure::Full => self.space.send_back(&mut self.io, request),

@@ -17,9 +17,15 @@ const READ_RETRIES: u8 = 2;
 impl Tables {
     /// Asks for a page: begins to read it if nothing is known of it.
     pub fn ensure(&mut self, io: &mut Io, id: PageId) -> Access<'_> {
-        if let Some(place) = self.pages.find(id) {
-            return self.pages.at(place);
+        match self.pages.find(id) {
+            Some(place) => self.pages.at(place),
+            None => self.load_now(io, id),
         }
+    }
+
+    /// Begins to read a page of which nothing is known, unless it is known to be blank.
+    #[inline(never)]
+    fn load_now(&mut self, io: &mut Io, id: PageId) -> Access<'_> {
         if self.begin_load(io, id) {
             self.read_pages(io, id, 1);
         }

@@ -12,6 +12,7 @@ use crate::map::Map;
 use crate::memory::{Accountant, Part};
 use crate::schedule::Task;
 use crate::units::{Time, count, index};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -103,6 +104,8 @@ impl CachedPage {
 /// The page cache.
 pub(crate) struct Pages {
     places: Map<PageId, usize>,
+    /// The page that was found last, and its place.
+    last: Cell<Option<(PageId, usize)>>,
     slots: Vec<Option<CachedPage>>,
     vacant: Vec<usize>,
     hand: usize,
@@ -117,6 +120,7 @@ impl Pages {
     pub fn new(accountant: Arc<Accountant>) -> Self {
         Self {
             places: Map::default(),
+            last: Cell::new(None),
             slots: Vec::new(),
             vacant: Vec::new(),
             hand: 0,
@@ -128,7 +132,12 @@ impl Pages {
 
     /// The number of the place of a page that is in memory, being read, or known to be unreadable.
     pub fn find(&self, id: PageId) -> Option<usize> {
-        self.places.get(&id).copied()
+        if let Some((_, place)) = self.last.get().filter(|&(last, _)| last == id) {
+            return Some(place);
+        }
+        let place = self.places.get(&id).copied();
+        self.last.set(place.map(|place| (id, place)));
+        place
     }
 
     /// Whether the page in this place can be used now.
@@ -235,9 +244,11 @@ impl Pages {
         }
     }
 
+    #[inline(never)]
     fn evict(&mut self, i: usize) {
         let Some(place) = self.slots[i].take() else { return };
         self.places.remove(&place.id);
+        self.last.set(None);
         self.vacant.push(i);
         self.accountant.give(Part::Pages, PAGE_COST_BYTES);
     }

@@ -103,9 +103,13 @@ impl Tables {
 
     /// Writes the pages whose delay has passed.
     pub fn write_back(&mut self, io: &mut Io) {
-        if io.now < self.writeback_at {
-            return;
+        if io.now >= self.writeback_at {
+            self.write_back_due(io);
         }
+    }
+
+    #[inline(never)]
+    fn write_back_due(&mut self, io: &mut Io) {
         let ids: Vec<PageId> = self.pages.dirty.iter().copied().collect();
         let mut next = io.now.plus_ms(self.delay_ms.max(1));
         for id in ids {

@@ -100,7 +100,13 @@ impl Log {
 
     /// Looks for a free block if the log waits for one, and retries where a block may have become free.
     pub fn retry_starved(&mut self, store: &mut Store) {
-        let Some(then) = self.starved_since else { return };
+        if let Some(since) = self.starved_since {
+            self.retry(store, since);
+        }
+    }
+
+    #[cold]
+    fn retry(&mut self, store: &mut Store, then: u64) {
         let Store { io, tables, space, .. } = store;
         if space.preparing.is_none() && space.fruitless <= space.granules() {
             // Nothing else continues the search, unless a writer waits too.
