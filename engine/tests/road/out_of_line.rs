@@ -291,7 +291,7 @@ fn a_sweep_that_waits_for_pages_leaves_none_out() {
         let mut m = Machine::open(blank(32 << 20, None), without_work(mode));
         let content = pattern(1, index(MANY * 4096));
         let reversed: Vec<u8> = content.chunks(4096).rev().flatten().copied().collect();
-        [(0, &content), (MANY * 4096, &reversed)].map(|(at, bytes)| m.write(at, bytes));
+        [(0, &content), (MANY * 4096, &reversed)].into_iter().for_each(|(at, bytes)| m.write(at, bytes));
         m.flush();
         let mut m = Machine::open(m.close(), on_demand(mode));
         m.pass_ms(SOON_MS);
