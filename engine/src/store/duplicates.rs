@@ -290,6 +290,20 @@ mod tests {
     use crate::format::page::Region;
 
     #[test]
+    fn a_write_waits_for_the_page_of_the_block_that_most_likely_goes_on_with_its_run() {
+        let mut store = crate::test_kit::store();
+        let (content, fp) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint::of_digest(&[5; 20]));
+        store.index.note_duplicate(Lbn(5), Pbn(10), &Fingerprint::of_digest(&[1; 20]));
+        let (page, _) = store.geometry.fingerprint_of(Pbn(11));
+        let next = store.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
+        assert!(matches!(next, Err(Blocked::Page(waits_for)) if waits_for == page));
+        assert!(
+            matches!(store.find_duplicate(Lbn(900), &content, &fp, Comparison::Nothing), Ok(DuplicateSearch::New)),
+            "no run leads there"
+        );
+    }
+
+    #[test]
     fn a_write_waits_for_what_the_index_has_to_read_first() {
         let mut store = crate::test_kit::store();
         let page = PageId { region: Region::Fingerprints, index: 3 };

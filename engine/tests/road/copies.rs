@@ -156,8 +156,7 @@ fn what_lies_elsewhere_on_the_page_is_found() {
     }
 }
 
-/// After an opening the index has the newest blocks, and some of all others. The pages of their entries are not in memory, and large writes
-/// wait for them.
+/// After an opening the index has the newest blocks, and some of all others.
 #[test]
 fn a_copy_is_found_after_an_opening_wherever_its_blocks_are() {
     const ALL: u64 = 8000;
