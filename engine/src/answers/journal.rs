@@ -136,7 +136,7 @@ impl Journal {
         let Some(slots) = self.on_the_way.remove(&pbn).filter(|_| is_good) else { return };
         let (epoch, open) = (store.tables.open.number, &self.open);
         let by_block = |SlotContent { lbn, slot, name: proof }: SlotContent| {
-            let means_it = store.tables.open.points.get(&lbn) == Some(&MapEntry::Block { pbn, slot });
+            let means_it = store.tables.open.points.get(lbn) == Some(MapEntry::Block { pbn, slot });
             let order = open.orders.get(&lbn).filter(|_| means_it && open.by_content.contains_key(&lbn))?;
             Some(PendingPromise { order: *order, promise: Promise { epoch, what: Promised::Link { lbn, pbn, slot, proof } } })
         };

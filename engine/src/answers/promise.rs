@@ -61,8 +61,8 @@ impl Answers {
         if let Promised::Unmap { first, end } = what {
             // Writes to these LBNs that are not acknowledged yet are older, and their promises no longer count. So this promise has to be
             // in the journal from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
-            let committing = store.tables.committing.iter().flat_map(|epoch| epoch.points.range(first..end));
-            let overtaken: Vec<Lbn> = committing.map(|(&lbn, _)| lbn).collect();
+            let committing = store.tables.committing.iter().flat_map(|epoch| epoch.points.range(first, end));
+            let overtaken: Vec<Lbn> = committing.map(|(lbn, _)| lbn).collect();
             overtaken.into_iter().for_each(|lbn| {
                 self.journal.open.orders.insert(lbn, order);
             });

@@ -144,7 +144,10 @@ impl OutOfLine {
 
     /// The time at which it goes on, if only time makes it wait.
     pub fn next_at(&self, store: &Store) -> Option<Time> {
-        [save_at(store), self.works_at(store)].into_iter().flatten().min()
+        match (save_at(store), self.works_at(store)) {
+            (Some(saves), Some(works)) => Some(saves.min(works)),
+            (saves, works) => saves.or(works),
+        }
     }
 
     fn works_at(&self, store: &Store) -> Option<Time> {

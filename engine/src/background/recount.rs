@@ -12,7 +12,7 @@
 //! 5. Until then a crash may bring back the excess of a page, and records of the log add to it. So what was returned is no room for links
 //!    yet (`space/returned.rs`), and a block that has no room for another link is kept out of use.
 
-use crate::format::entry::REFS_UNKNOWN;
+use crate::format::entry::{MapEntry, REFS_UNKNOWN};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::io::Stage;
@@ -220,7 +220,7 @@ impl Recount {
 /// The links that the open epoch adds to the counts of these blocks.
 fn links_of_open_epoch(epoch: &Epoch, first: Pbn, end: Pbn) -> Vec<u16> {
     let mut added = vec![0; index(end - first)];
-    let linked = epoch.points.values().filter_map(|entry| entry.pbn());
+    let linked = epoch.points.entries().filter_map(MapEntry::pbn);
     let all = linked.chain(epoch.cancelled.iter().copied()).chain(epoch.named.keys().copied());
     all.filter(|&pbn| first <= pbn && pbn < end).for_each(|pbn| added[index(pbn - first)] += 1);
     added

@@ -37,7 +37,7 @@ impl Engine {
     }
 
     /// Serves once everything that was replayed is durable.
-    pub(super) fn serve_when_replayed(&mut self) {
+    fn serve_when_replayed(&mut self) {
         if Recovery::is_replayed(&mut self.store, &mut self.answers) {
             self.serve();
         }
@@ -183,8 +183,15 @@ impl Engine {
         }
     }
 
+    /// Goes on to the next stage of the volume's life, if it is time: a step asks where a stage may end without an event of its own.
+    #[cold]
+    pub(super) fn close_or_serve(&mut self) {
+        self.close_if_asked();
+        self.serve_when_replayed();
+    }
+
     /// Begins to close when that was asked for and no request waits for an answer any more; goes on with closing.
-    pub(super) fn close_if_asked(&mut self) {
+    fn close_if_asked(&mut self) {
         if !self.close_asked || self.store.io.stage.is_before_service() {
             return;
         }

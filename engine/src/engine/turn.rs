@@ -29,8 +29,9 @@ impl Engine {
             if !self.store.io.schedule.ready.is_empty() {
                 continue;
             }
-            self.close_if_asked();
-            self.serve_when_replayed();
+            if self.close_asked || self.store.io.stage == Stage::Replaying {
+                self.close_or_serve();
+            }
             self.scheme.retry_starved(&mut self.store);
             self.commit_if_due();
             let store = &mut self.store;
@@ -286,7 +287,9 @@ impl Engine {
         }
         due(store.tables.write_back_at());
         due(store.space.full_deadline(io));
-        due(store.space.give_back_at(io, scheme.has_unlinked()).filter(|&at| at > now));
+        if store.space.gives_back() {
+            due(store.space.give_back_at(io, scheme.has_unlinked()).filter(|&at| at > now));
+        }
         if io.stage == Stage::Serving {
             due(background.recount.next_at());
             due(background.rebuild.next_at());

@@ -52,7 +52,9 @@ impl Requests {
         answers.anticipation.arrived(store.io.now);
         answers.begin(store, request);
         store.space.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
-        store.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
+        if blocks > 1 {
+            store.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
+        }
         let covered = |i: u64| {
             let block_at = (first + i) * BLOCK_BYTES;
             index(request.offset.0.saturating_sub(block_at))..index((end - block_at).min(BLOCK_BYTES))

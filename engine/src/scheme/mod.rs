@@ -223,6 +223,7 @@ impl Scheme {
             Self::Log(log) => log.end_commit(store, &mut epoch),
         }
         store.settle.unlink(epoch.cancelled);
+        store.tables.spare_points = epoch.points.emptied();
         store.io.schedule.push(Task::Settle);
     }
 

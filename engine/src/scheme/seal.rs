@@ -12,7 +12,7 @@ use crate::memory::Part;
 use crate::schedule::Task;
 use crate::store::Store;
 use crate::tables::{Epoch, RECORD_COST_BYTES, Wanted};
-use crate::units::{Epoch as Number, Lbn};
+use crate::units::Lbn;
 use std::collections::{BTreeSet, VecDeque};
 
 /// The most map pages on which one commit unmaps ranges. So a huge discard is many commits and no request waits for all of it: their links,
@@ -67,8 +67,7 @@ impl Scheme {
         self.before_seal(store, answers);
         answers.anticipation.sealed(store.io.now);
         store.look_at_counters(self.last_sequence());
-        let next = Number(store.tables.open.number.0 + 1);
-        let mut epoch = std::mem::replace(&mut store.tables.open, Epoch::new(next));
+        let mut epoch = store.tables.seal();
         answers.journal.sealed();
         let most = self.clear_pages_max(store, epoch.points.len());
         let map = map_pages_of(store, answers, &mut epoch, most);
@@ -83,7 +82,7 @@ fn map_pages_of(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, mos
     let per_page = Region::Map.entries_per_page();
     let in_memory = store.memory.accountant.limit(Part::Dirty) / (per_page * RECORD_COST_BYTES);
     let most = in_memory.clamp(RANGE_PAGES_MIN, RANGE_PAGES_MAX).min(most);
-    let mut pages: BTreeSet<u64> = epoch.points.keys().map(|lbn| lbn.0 / per_page).collect();
+    let mut pages: BTreeSet<u64> = epoch.points.lbns().map(|lbn| lbn.0 / per_page).collect();
     let mut looked = 0;
     let mut touched = 0;
     let mut rest = None;

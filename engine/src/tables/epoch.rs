@@ -5,9 +5,11 @@
 //! 3. A link that is made and unmade in the same epoch could never be on the medium, so the two cancel. Nothing else cancels: an increment
 //!    does not cancel a decrement of its own epoch, because the medium could have both links.
 
+use super::points::Points;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::MapEntry;
 use crate::interface::RequestId;
+use crate::map::Set;
 use crate::units::{Epoch as Number, Lbn, Pbn, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,11 +33,11 @@ pub(crate) struct Epoch {
     /// The time at which its first record was made.
     pub opened: Option<Time>,
     /// The meaning of each changed LBN from this epoch on.
-    pub points: BTreeMap<Lbn, MapEntry>,
+    pub points: Points,
     /// Unmapped ranges, first → end, neither touching nor overlapping.
     pub ranges: BTreeMap<Lbn, Lbn>,
     /// Numbers of the refs pages that have its increments.
-    pub refs_pages: BTreeSet<u64>,
+    pub refs_pages: Set<u64>,
     /// Blocks that are new in it, whose fingerprints are inserted after its commit.
     pub new_blocks: Vec<Pbn>,
     /// Whether some of these are packs.
@@ -61,9 +63,9 @@ impl Epoch {
         Self {
             number,
             opened: None,
-            points: BTreeMap::new(),
+            points: Points::default(),
             ranges: BTreeMap::new(),
-            refs_pages: BTreeSet::new(),
+            refs_pages: Set::default(),
             new_blocks: Vec::new(),
             has_packs: false,
             new_block_lost_a_link: false,
@@ -88,7 +90,7 @@ impl Epoch {
 
     /// Returns the meaning that the epoch gives to an LBN, if it changes it.
     pub fn lookup(&self, lbn: Lbn) -> Option<MapEntry> {
-        if let Some(&entry) = self.points.get(&lbn) {
+        if let Some(entry) = self.points.get(lbn) {
             return Some(entry);
         }
         let (_, &end) = self.ranges.range(..=lbn).next_back()?;
@@ -97,8 +99,7 @@ impl Epoch {
 
     /// Unmaps `first..end`, and returns the points that it removes.
     pub fn unmap(&mut self, first: Lbn, end: Lbn) -> Vec<(Lbn, MapEntry)> {
-        let gone: Vec<Lbn> = self.points.range(first..end).map(|(&lbn, _)| lbn).collect();
-        let points = gone.into_iter().filter_map(|lbn| self.points.remove_entry(&lbn)).collect();
+        let points = self.points.remove(first, end);
         self.add_range(first, end);
         points
     }

@@ -13,6 +13,7 @@ mod page_io;
 mod pages;
 mod partial_writes;
 mod pending_counts;
+mod points;
 mod settle;
 mod window;
 mod write_back;
@@ -22,6 +23,7 @@ pub(crate) use live::{Live, UnlinkedRecords};
 pub(crate) use pages::{Access, Page, Pages};
 pub(crate) use partial_writes::PartialWrites;
 pub(crate) use pending_counts::PendingCounts;
+pub(crate) use points::Points;
 pub(crate) use settle::Settle;
 pub(crate) use window::Window;
 
@@ -64,6 +66,8 @@ pub(crate) struct Tables {
     pub open: Epoch,
     /// The epoch that is committing.
     pub committing: Option<Epoch>,
+    /// The memory of the points of the last committed epoch, for the next one.
+    pub spare_points: Points,
     /// Changes to counts that are not committed, where pages hold only what is committed.
     pub pending_counts: PendingCounts,
     /// The committed records that pages on the medium may lack, in the scheme that has such records.
@@ -112,6 +116,7 @@ impl Tables {
             bits_exact: false,
             open: Epoch::new(next),
             committing: None,
+            spare_points: Points::default(),
             pending_counts: PendingCounts::default(),
             committed: None,
             proved_only: None,
@@ -132,6 +137,15 @@ impl Tables {
     /// In a scheme without such records, which does not ask for them.
     pub fn committed(&mut self) -> &mut Committed {
         self.committed.as_mut().expect("only the scheme that has such records asks for them")
+    }
+
+    /// Takes the open epoch, with its points in order, and opens the next one.
+    pub fn seal(&mut self) -> Epoch {
+        let points = std::mem::take(&mut self.spare_points);
+        let next = Epoch { points, ..Epoch::new(Number(self.open.number.0 + 1)) };
+        let mut sealed = std::mem::replace(&mut self.open, next);
+        sealed.points.seal();
+        sealed
     }
 
     /// The epoch that is committing.

@@ -104,8 +104,8 @@ impl CachedPage {
 /// The page cache.
 pub(crate) struct Pages {
     places: Map<PageId, usize>,
-    /// The page that was found last, and its place.
-    last: Cell<Option<(PageId, usize)>>,
+    /// The page of each region that was found last, by its number, and its place.
+    last: [Cell<Option<(u64, usize)>>; Region::ALL.len()],
     slots: Vec<Option<CachedPage>>,
     vacant: Vec<usize>,
     hand: usize,
@@ -120,7 +120,7 @@ impl Pages {
     pub fn new(accountant: Arc<Accountant>) -> Self {
         Self {
             places: Map::default(),
-            last: Cell::new(None),
+            last: Default::default(),
             slots: Vec::new(),
             vacant: Vec::new(),
             hand: 0,
@@ -132,11 +132,12 @@ impl Pages {
 
     /// The number of the place of a page that is in memory, being read, or known to be unreadable.
     pub fn find(&self, id: PageId) -> Option<usize> {
-        if let Some((_, place)) = self.last.get().filter(|&(last, _)| last == id) {
+        let last = &self.last[id.region as usize];
+        if let Some((_, place)) = last.get().filter(|&(last, _)| last == id.index) {
             return Some(place);
         }
         let place = self.places.get(&id).copied();
-        self.last.set(place.map(|place| (id, place)));
+        last.set(place.map(|place| (id.index, place)));
         place
     }
 
@@ -248,7 +249,7 @@ impl Pages {
     fn evict(&mut self, i: usize) {
         let Some(place) = self.slots[i].take() else { return };
         self.places.remove(&place.id);
-        self.last.set(None);
+        self.last[place.id.region as usize].set(None);
         self.vacant.push(i);
         self.accountant.give(Part::Pages, PAGE_COST_BYTES);
     }

@@ -37,7 +37,7 @@ pub fn seal(uuid: &[u8; 16], id: PageId, content: &mut PageContent, out: &mut [u
     for (i, sector) in out.chunks_exact_mut(SECTOR_SIZE).enumerate() {
         at::ENTRIES.of_mut(sector).copy_from_slice(content.sector(i));
         at::TAG.set(sector, content.tag(i));
-        let check = place.check(id.sector(i), content.sum(i));
+        let check = place.check(id.sector(i), content.sum_of(i, &sector[..at::CHECK.offset]));
         at::CHECK.set(sector, u64::from(check));
     }
 }

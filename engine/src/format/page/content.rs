@@ -154,8 +154,16 @@ impl PageContent {
 
     /// The CRC32C of the entries and the tag of one sector.
     pub fn sum(&mut self, sector: usize) -> u32 {
+        let mut bytes = [0; ENTRY_BYTES + size_of::<u64>()];
+        bytes[..ENTRY_BYTES].copy_from_slice(self.sector(sector));
+        bytes[ENTRY_BYTES..].copy_from_slice(&self.tag(sector).to_le_bytes());
+        self.sum_of(sector, &bytes)
+    }
+
+    /// The CRC32C of one sector's entries and tag, which are these bytes.
+    pub(super) fn sum_of(&mut self, sector: usize, bytes: &[u8]) -> u32 {
         if self.0.summed & (1 << sector) == 0 {
-            self.0.sums[sector] = crc32c::crc32c_append(crc32c::crc32c(self.sector(sector)), &self.tag(sector).to_le_bytes());
+            self.0.sums[sector] = crc32c::crc32c(bytes);
             self.0.summed |= 1 << sector;
         }
         self.0.sums[sector]

@@ -61,7 +61,7 @@ impl Commit {
                 set(Lbn(lbn), MapEntry::Unmapped, &mut self.unlinked);
             }
         }
-        for (&lbn, &entry) in epoch.points.range(first..end) {
+        for (lbn, entry) in epoch.points.range(first, end) {
             set(lbn, entry, &mut self.unlinked);
         }
         if let Some(sector) = changed {

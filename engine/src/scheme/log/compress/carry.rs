@@ -164,7 +164,7 @@ fn byte_of(counts: i16) -> u8 {
 fn rename(commit: &mut Commit, tables: &mut Tables, moved: &Map<Pbn, MapEntry>) {
     let now = |pbn: Pbn| moved.get(&pbn).copied();
     for epoch in tables.committing.iter_mut().chain([&mut tables.open]) {
-        for point in epoch.points.values_mut() {
+        for point in epoch.points.entries_mut() {
             *point = point.pbn().and_then(now).unwrap_or(*point);
         }
         for pbn in &mut epoch.cancelled {

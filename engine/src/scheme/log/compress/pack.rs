@@ -141,7 +141,7 @@ impl Log {
         for (pbn, held) in store.contents.held.answered(epoch) {
             incompressible += usize::from(matches!(held.state, HeldState::Incompressible));
             let mut lbns = held.lbns.clone();
-            lbns.retain(|lbn| store.tables.open.points.get(lbn) == Some(&MapEntry::Block { pbn, slot: 0 }));
+            lbns.retain(|lbn| store.tables.open.points.get(*lbn) == Some(MapEntry::Block { pbn, slot: 0 }));
             lbns.sort_unstable();
             lbns.dedup();
             // The count is that of these links and of the fingerprint. A pinned block stays where it is, since no other content may take
@@ -206,7 +206,9 @@ fn put_at(store: &mut Store, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, mo
 
 /// Maps these LBNs to the new place, in the open epoch.
 fn map_to(store: &mut Store, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<SlotContent> {
-    store.tables.open.points.extend(lbns.iter().map(|&lbn| (lbn, MapEntry::Block { pbn, slot })));
+    for &lbn in &lbns {
+        store.tables.open.points.insert(lbn, MapEntry::Block { pbn, slot });
+    }
     lbns.into_iter().map(|lbn| SlotContent { lbn, slot, name: FingerprintEntry::of(fingerprint) }).collect()
 }
 

@@ -65,7 +65,7 @@ impl Commit {
         for (range_first, range_end) in before.into_iter().chain(within) {
             for lbn in (range_first.max(first).0..range_end.min(end).0).map(Lbn) {
                 let old = store.geometry.known(page.content.map(index(lbn - first)));
-                if old == MapEntry::Unmapped || epoch.points.contains_key(&lbn) {
+                if old == MapEntry::Unmapped || epoch.points.get(lbn).is_some() {
                     continue;
                 }
                 if clearing.as_ref().is_some_and(|c| c.end != lbn) {
@@ -75,7 +75,7 @@ impl Commit {
             }
         }
         self.records.extend(clearing.map(Clearing::take));
-        for (&lbn, &to) in epoch.points.range(first..end) {
+        for (lbn, to) in epoch.points.range(first, end) {
             let old = store.geometry.known(page.content.map(index(lbn - first)));
             let pending = to.pbn().filter(|pbn| self.pending.remove(pbn));
             if old == to && pending.is_none() {

@@ -216,7 +216,7 @@ fn pending_blocks(store: &mut Store, epoch: &mut Records) -> BTreeSet<Pbn> {
     let mut pending: BTreeSet<Pbn> = epoch.new_blocks.iter().filter(is_alive).copied().collect();
     // Where counts on the medium are wrong, a block without a link may be alive.
     if !epoch.cancelled.is_empty() || epoch.new_block_lost_a_link {
-        let meant: BTreeSet<Pbn> = epoch.points.values().filter_map(|entry| entry.pbn()).collect();
+        let meant: BTreeSet<Pbn> = epoch.points.entries().filter_map(|entry| entry.pbn()).collect();
         let dead: Vec<Pbn> = pending.difference(&meant).copied().collect();
         for pbn in dead {
             pending.remove(&pbn);
