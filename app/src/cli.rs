@@ -25,6 +25,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Estimate(commands::estimate::Arguments),
     Create(commands::create::Arguments),
     Attach(commands::attach::Arguments),
     Detach(commands::detach::Arguments),
@@ -71,6 +72,7 @@ pub fn main() -> ExitCode {
 fn run(verb: Verb) -> Outcome<Exit> {
     let done = |()| Exit::Done;
     match verb {
+        Verb::Estimate(arguments) => commands::estimate::run(&arguments).map(done),
         Verb::Create(arguments) => commands::create::run(&arguments).map(done),
         Verb::Attach(arguments) => commands::attach::run(&arguments, std::env::args_os().skip(2)),
         Verb::Detach(arguments) => commands::detach::run(&arguments),

@@ -8,6 +8,7 @@ pub mod commands;
 pub mod detached_space;
 pub mod device;
 pub mod error;
+pub mod estimate;
 pub mod exit;
 pub mod frontend;
 pub mod heartbeat;

@@ -110,8 +110,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     let found = Found {
         paths: arguments.paths.clone(),
-        files: scanned.files,
-        unread: scanned.unread,
+        files: scanned.counts.files,
+        unread: scanned.counts.unread,
         temporary_files: scanned.runs,
         duplication: scanned.distribution.duplication(),
         distribution: scanned.distribution,

@@ -6,6 +6,7 @@ pub mod create;
 pub mod dedup;
 pub mod detach;
 pub mod dump;
+pub mod estimate;
 pub mod helper;
 pub mod list;
 pub mod probe;

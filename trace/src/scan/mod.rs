@@ -7,10 +7,12 @@
 //! 4. A scan does not write to what it scans.
 
 mod count;
-mod walk;
+pub mod files;
+mod tally;
 
 pub use count::{Counting, MEMORY_BYTES_MIN};
-pub use walk::{ReportUnread, Scanned, scan};
+pub use files::FileCounts;
+pub use tally::{ReportUnread, Scanned, scan};
 
 use std::io;
 use std::path::{Path, PathBuf};
