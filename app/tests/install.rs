@@ -1,4 +1,4 @@
-//! `./dev install` and `./dev uninstall` in a folder of their own.
+//! `./dev install`, `./dev uninstall` and `./dev package` in a folder of their own.
 
 mod common;
 
@@ -60,6 +60,48 @@ fn what_is_installed_works_and_goes_without_a_trace() {
     assert!(twice.status.code() == Some(1) && says(&twice).contains("nothing was installed below"), "{}", says(&twice));
 }
 
+/// Runs a program in the home, and returns its output.
+fn output(home: &Home, program: &str, words: &[&str]) -> String {
+    let output = Command::new(program).current_dir(home.path(".")).args(words).output().unwrap();
+    assert!(output.status.success(), "{program} {words:?}: {}", says(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn packages_have_what_is_installed() {
+    if !common::have("packages_have_what_is_installed", &["dpkg-deb", "dpkg-shlibdeps", "rpmbuild", "rpm"]) {
+        return;
+    }
+    let home = Home::new();
+    let made = dev("package", &["--binary", env!("CARGO_BIN_EXE_onefold"), "--out", &home.path("packages")]);
+    assert!(made.status.success(), "{}", says(&made));
+    let packages = files(Path::new(&home.path("packages")));
+    let package = |ending: &str| packages.iter().find(|path| path.to_str().unwrap().ends_with(ending)).unwrap().to_str().unwrap();
+    let deb = package(".deb");
+    assert!(says(&made).contains(deb), "{}", says(&made));
+    let control = output(&home, "dpkg-deb", &["--field", deb]);
+    for field in ["Package: onefold\n", "Version: 0.", "Depends: libc6 (>= ", "Description: deduplicating block device for flash\n"] {
+        assert!(control.contains(field), "{field} in {control}");
+    }
+    output(&home, "dpkg-deb", &["--extract", deb, "tree"]);
+    let version = output(&home, &home.path("tree/usr/bin/onefold"), &["version"]);
+    assert!(version.contains("format version"), "{version}");
+    let installed: Vec<String> =
+        files(Path::new(&home.path("tree"))).iter().map(|path| path.to_str().unwrap().split_once("tree").unwrap().1.to_owned()).collect();
+    for file in ["/usr/lib/systemd/system/onefold@.service", "/usr/share/man/man1/onefold-create.1.gz", "/usr/share/doc/onefold/copyright"]
+    {
+        assert!(installed.iter().any(|path| path == file), "{file} in {installed:?}");
+    }
+    let mut listed: Vec<String> =
+        output(&home, "rpm", &["--query", "--list", "--package", package(".rpm")]).lines().map(str::to_owned).collect();
+    let mut installed = installed;
+    listed.sort();
+    installed.sort();
+    assert_eq!(listed, installed, "both packages have the same files");
+    let scripts = output(&home, "rpm", &["--query", "--scripts", "--package", package(".rpm")]);
+    assert!(scripts.contains("systemctl stop 'onefold@*.service'"), "{scripts}");
+}
+
 #[test]
 fn wrong_input_is_named_and_changes_nothing() {
     let home = Home::new();
@@ -69,6 +111,9 @@ fn wrong_input_is_named_and_changes_nothing() {
         ("install", vec!["--root", &root, "--binary", "/no/such/program"], "/no/such/program"),
         ("install", vec!["--into", &root], "'--into'"),
         ("uninstall", vec!["--into", &root], "'--into'"),
+        ("package", vec!["--out", &root, "tar"], "'tar'"),
+        ("package", vec!["--out", &root, "--arch", "m68k"], "m68k: the architectures are amd64 and arm64"),
+        ("package", vec!["--out", &root, "--binary", "/no/such/program"], "/no/such/program"),
     ] {
         let output = dev(script, &words);
         assert!(output.status.code() == Some(2) && says(&output).contains(what), "{words:?}: {}", says(&output));

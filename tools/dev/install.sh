@@ -38,7 +38,7 @@ mkdir -p "$place" 2>/dev/null && [[ -w $place ]] ||
 staged="$(mktemp -d)"
 trap 'rm -rf "$staged"' EXIT
 install -D -m 755 "$binary" "$staged/bin/onefold"
-strip "$staged/bin/onefold"
+"${STRIP:-strip}" "$staged/bin/onefold"
 install -D -m 644 data/udev/60-onefold.rules "$staged/lib/udev/rules.d/60-onefold.rules"
 mkdir -p "$staged/lib/systemd/system"
 sed "s|@bindir@|$prefix/bin|" 'data/systemd/onefold@.service' >"$staged/lib/systemd/system/onefold@.service"

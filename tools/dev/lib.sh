@@ -58,6 +58,9 @@ package_of() {
     cc) echo build-essential ;;
     pkg-config) echo pkg-config ;;
     debootstrap) echo debootstrap ;;
+    dpkg-shlibdeps) echo dpkg-dev ;;
+    strip) echo binutils ;;
+    rpmbuild) echo rpm ;;
     shellcheck) echo shellcheck ;;
     patch) echo patch ;;
     git) echo git ;;
