@@ -36,6 +36,7 @@ enum Verb {
     Check(commands::check::Arguments),
     Dump(commands::dump::Arguments),
     Probe(commands::probe::Arguments),
+    Upgrade(commands::upgrade::Arguments),
     Trace(commands::trace::Arguments),
     Version(commands::version::Arguments),
     /// Serves a volume for `attach`.
@@ -83,6 +84,7 @@ fn run(verb: Verb) -> Outcome<Exit> {
         Verb::Check(arguments) => commands::check::run(&arguments),
         Verb::Dump(arguments) => commands::dump::run(&arguments).map(done),
         Verb::Probe(arguments) => commands::probe::run(&arguments).map(done),
+        Verb::Upgrade(arguments) => commands::upgrade::run(&arguments).map(done),
         Verb::Trace(arguments) => commands::trace::run(&arguments).map(done),
         Verb::Version(arguments) => {
             commands::version::run(&arguments);

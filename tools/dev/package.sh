@@ -124,7 +124,7 @@ make_rpm() {
         printf '%%description\n%s\n' "$description"
         printf '%%install\ncp -a %s/. %%{buildroot}\n%%files\n' "$tree"
         (cd "$tree" && find . -type f -printf '/%P\n')
-        printf '%%post\nset -- configure\n' && tail -n +2 data/package/postinst
+        printf "%%post\n[ \"\$1\" = 2 ] && set -- configure before || set -- configure\n" && tail -n +2 data/package/postinst
         printf "%%preun\n[ \"\$1\" = 0 ] || exit 0\nset -- remove\n" && tail -n +2 data/package/prerm
         printf "%%postun\n[ \"\$1\" = 0 ] || exit 0\nset -- remove\n" && tail -n +2 data/package/postrm
     } >"$work/onefold.spec"

@@ -40,12 +40,27 @@ pub enum ServerRequest {
     },
     /// Commit, mark the volume clean, and end. The server answers when it begins to.
     Detach,
+    /// Give way to a server of another program, which the supervisor starts. The server answers when it begins to.
+    Upgrade(Upgrade),
     /// Record the requests of clients until the one who asked ends it, or goes away. The first answer comes when recording has begun.
     Record(Order),
     /// Note in the recording that a phase begins.
     Mark {
         phase: String,
     },
+}
+
+/// The version of what the processes of an attachment hand over to each other: command lines, plans, descriptors and the acknowledgement
+/// journal. Programs of other versions cannot take over from each other.
+pub const HANDOVER_VERSION: u32 = 1;
+
+/// The program to which a server gives way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upgrade {
+    pub program: PathBuf,
+    /// Its [`HANDOVER_VERSION`], and the version of the format that it can use.
+    pub handover_version: u32,
+    pub format_version: u32,
 }
 
 /// An order for the work out of line, in LBNs: `first` is the first one, `end` the one behind the last.

@@ -122,7 +122,16 @@ fn wait_for_word(output: &ChildStdout, control: &Path) {
 /// Never: a plan is plain data.
 #[must_use]
 pub fn command(words: &[&str], plan: &Plan) -> Start {
-    let mut command = itself();
+    command_of(itself(), words, plan)
+}
+
+/// Returns the same of another program.
+///
+/// # Panics
+/// Never: a plan is plain data.
+#[must_use]
+pub fn command_of(program: Start, words: &[&str], plan: &Plan) -> Start {
+    let mut command = program;
     command.args(words).arg(serde_json::to_string(plan).expect("a plan is plain data"));
     if plan.options.memory.0 < ONE_HEAP_BELOW {
         command.env(ONE_HEAP, "1");

@@ -18,4 +18,5 @@ pub mod plan;
 pub mod process;
 pub mod record;
 pub mod session;
+pub mod upgrade;
 pub mod whereabouts;

@@ -61,6 +61,8 @@ pub struct Places {
     pub ring: PathBuf,
     /// The lock, which is held as long as the attachment lives.
     pub lock: PathBuf,
+    /// The path of the program that the next server is, once, instead of the supervisor's own.
+    pub program: PathBuf,
 }
 
 impl Places {
@@ -77,6 +79,7 @@ impl Places {
             device: with("device"),
             ring: with("ring"),
             lock: with("lock"),
+            program: with("program"),
         }
     }
 
@@ -183,7 +186,7 @@ pub fn forget_log(directory: &Path, id: &str) {
 /// Removes the public files of an attachment. Its last process does so, or another process after it.
 pub fn clear(directory: &Path, id: &str) {
     let places = Places::of(directory, id);
-    for path in [places.record, places.control, places.socket, places.device] {
+    for path in [places.record, places.control, places.socket, places.device, places.program] {
         let _ = fs::remove_file(path);
     }
 }

@@ -15,4 +15,5 @@ pub mod stats;
 pub mod status;
 pub mod supervise;
 pub mod trace;
+pub mod upgrade;
 pub mod version;

@@ -5,6 +5,7 @@ use crate::attachment::plan::Plan;
 use crate::attachment::process::Process;
 use crate::attachment::record::{Places, Record, look};
 use crate::attachment::session::Session;
+use crate::attachment::upgrade;
 use crate::error::Error;
 use crate::runtime::messages::Message;
 use crate::supervision::start::Start;
@@ -13,22 +14,29 @@ use std::process::Stdio;
 
 /// The largest number of messages for the next server, which get to it by its command line; the newest are kept.
 const SAID_MAX: usize = 8;
+const DIED: &str = "the server that had the volume before has died";
 
 /// The servers of an attachment, one after the other: this program, run by a plan.
 pub struct Servers<'a> {
     pub plan: Plan,
     pub session: &'a Session,
+    /// The server that was started last is of another program.
+    pub is_upgraded: bool,
 }
 
 impl Servers<'_> {
     /// Returns the command that starts the next one; it still has to inherit what clients hold.
     pub fn next_server(&mut self) -> Start {
+        let program = upgrade::take_program(&Places::of(&self.plan.directory, &self.plan.id).program);
+        self.is_upgraded = program.is_some();
         if self.plan.is_replacement {
-            self.plan.messages.push(Message::now("the server that had the volume before has died"));
+            let message = if self.is_upgraded { "another program was installed, and serves now" } else { DIED };
+            self.plan.messages.push(Message::now(message));
             let old = self.plan.messages.len().saturating_sub(SAID_MAX);
             self.plan.messages.drain(..old);
         }
-        let mut command = launch::command(&["serve"], &self.plan);
+        let program = program.map_or_else(launch::itself, Start::of);
+        let mut command = launch::command_of(program, &["serve"], &self.plan);
         command.lend(&[self.session.descriptor()]);
         command.args(self.session.argument()).stdin(Stdio::null()).stdout(Stdio::null());
         // The next server may find the volume still locked by the last requests of this one.

@@ -10,6 +10,7 @@ use crate::attachment::launch::{self, End};
 use crate::attachment::plan::{Options, Plan};
 use crate::attachment::record::Places;
 use crate::attachment::session::Session;
+use crate::attachment::upgrade;
 use crate::device::Device;
 use crate::device::backing::{Access, Backing, Kind, PATIENCE};
 use crate::device::paced::Paced;
@@ -26,6 +27,7 @@ use crate::runtime::promises::{Left, Promises, Room};
 use crate::runtime::volume::Volume;
 use crate::runtime::{Closing, Served};
 use crate::supervision::handover;
+use crate::supervision::running::die;
 use crate::{device, frontend, volume};
 use onefold_engine::format::{Chosen, Superblock};
 use onefold_engine::interface::Event;
@@ -88,7 +90,8 @@ fn serve(plan: &Plan, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Ex
     let served = open(plan, clients.send_again(), &stopped)?;
     let desk = Arc::new(Recordings::new(served.tap().clone()));
     let (asked, recording) = (served.clone(), desk.clone());
-    control::listen(&places.control, move |ask, client| respond(&*asked, &recording, &stop, ask, client))
+    let own = plan.clone();
+    control::listen(&places.control, move |ask, client| respond(&own, &*asked, &recording, &stop, ask, client))
         .map_err(|e| Failed::system(format!("cannot make {}", places.control.display()), e))?;
     clients.serve(&served, ready, &stopped)?;
     desk.close();
@@ -209,7 +212,14 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     Ok(Some((promises, left)))
 }
 
-fn respond(served: &dyn Served, desk: &Recordings, stop: &Sender<()>, ask: ServerRequest, client: &Client<'_>) -> io::Result<()> {
+fn respond(
+    plan: &Plan,
+    served: &dyn Served,
+    desk: &Recordings,
+    stop: &Sender<()>,
+    ask: ServerRequest,
+    client: &Client<'_>,
+) -> io::Result<()> {
     let json = |value: Result<Value, serde_json::Error>| value.map_err(|e| Failed::system("cannot answer", e));
     client.answer(match ask {
         ServerRequest::Status => json(serde_json::to_value(served.condition())),
@@ -228,6 +238,10 @@ fn respond(served: &dyn Served, desk: &Recordings, stop: &Sender<()>, ask: Serve
         }
         // The receiver is gone only when the end has begun already.
         ServerRequest::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
+        ServerRequest::Upgrade(to) => match upgrade::prepare(plan, &to) {
+            Ok(()) => return client.answer_before(|| die()),
+            Err(failed) => Err(failed),
+        },
         ServerRequest::Record(order) => return desk.record(&order, client),
         ServerRequest::Mark { phase } => desk.mark(phase).map(|()| Value::Null),
     })

@@ -18,6 +18,12 @@ pub fn own_pidfd() -> Result<OwnedFd, Error> {
         .map_err(|e| Error::System { what: "cannot make a descriptor of this process".into(), source: e.into() })
 }
 
+/// Ends this process as a kill would: the other processes of its attachment go on without it, and replace it.
+pub fn die() -> ! {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
+    std::process::abort()
+}
+
 /// Whether the process of a pidfd has ended.
 #[must_use]
 pub fn has_ended(pidfd: &OwnedFd) -> bool {

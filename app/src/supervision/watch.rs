@@ -3,10 +3,12 @@
 //! 1. A server that ends by itself when the attachment is over has done its work, whatever the result: it is not replaced. Any other end is
 //!    a death. An end by a signal is a death even then, so that another server closes the volume in order.
 //! 2. A death before the first *ready* is a failed start, which the caller gets and which is not repeated.
-//! 3. Deaths are replaced at a bounded rate: past it, the attachment is given up, and its clients get errors instead of silence.
+//! 3. A server that gives way to another program dies, and another one, of that program, replaces it. Once that is ready, the supervisor
+//!    dies, so that this server starts the next one.
+//! 4. Deaths are replaced at a bounded rate: past it, the attachment is given up, and its clients get errors instead of silence.
 
 use super::limit::{DeathLimit, Deaths};
-use super::running::{Ending, Running, own_pidfd};
+use super::running::{Ending, Running, die, own_pidfd};
 use super::signals::Signals;
 use crate::error::Error;
 use crate::supervision::start::Start;
@@ -40,6 +42,8 @@ pub trait Attachment {
     /// # Errors
     /// When the next step fails.
     fn ready(&mut self, server: u32) -> Result<(), SupervisionError>;
+    /// Whether the server that was started last is of another program, which is to supervise, too.
+    fn is_upgraded(&self) -> bool;
     /// Notes that the end is wanted.
     fn stop(&mut self);
     /// Does the next step, after any event.
@@ -115,6 +119,10 @@ pub fn run(
         if seen.ready {
             server.take_ready();
             attachment.ready(server.id())?;
+            if attachment.is_upgraded() {
+                tracing::info!("gives way to a supervisor of the server's program");
+                die();
+            }
         }
         attachment.advance(&mut server)?;
     }

@@ -135,6 +135,10 @@ impl supervisor::Crew for Crew {
         None
     }
 
+    fn is_upgraded(&self) -> bool {
+        false
+    }
+
     fn report(&mut self, event: Event) {
         eprintln!("supervisor: {event:?}");
         if let Event::Attached { device } = event {

@@ -36,6 +36,10 @@ impl Crew for Servers<'_> {
         Servers::word(self, server)
     }
 
+    fn is_upgraded(&self) -> bool {
+        self.is_upgraded
+    }
+
     fn report(&mut self, event: Event) {
         match event {
             Event::Attached { device } => {

@@ -54,6 +54,8 @@ pub trait Crew {
     fn detach(&mut self, device: &Path) -> Start;
     /// Returns the exit code that the server of this number has left, if it ended by itself.
     fn word(&mut self, server: u32) -> Option<i32>;
+    /// Whether the server that it started last is of another program.
+    fn is_upgraded(&self) -> bool;
     /// Reports an event.
     fn report(&mut self, event: Event);
 }
@@ -165,6 +167,10 @@ impl Attachment for Watch<'_> {
             self.stage = Stage::Attaching(self.start_hands()?);
         }
         Ok(())
+    }
+
+    fn is_upgraded(&self) -> bool {
+        self.crew.is_upgraded()
     }
 
     fn stop(&mut self) {

@@ -104,6 +104,10 @@ impl Attachment for Socket<'_> {
         Ok(())
     }
 
+    fn is_upgraded(&self) -> bool {
+        self.servers.is_upgraded
+    }
+
     fn stop(&mut self) {
         tracing::info!("asked to end");
         self.listening.end();
