@@ -78,7 +78,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
             }
         }
     }
-    print(&Upgraded { program, volumes }, Style::of(arguments.json));
+    if failed.is_none() || !volumes.is_empty() {
+        print(&Upgraded { program, volumes }, Style::of(arguments.json));
+    }
     failed.map_or(Ok(()), Err)
 }
 
@@ -87,12 +89,22 @@ fn runs(pid: u32, program: &Path) -> bool {
     fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|of| of == program)
 }
 
+/// Returns the failure of a server that refused, in words for one that does not know the question.
+fn explained(failed: Failed, record: &Record) -> Failed {
+    let path = record.path.display();
+    if failed.exit != Exit::Usage {
+        return failed;
+    }
+    Failed::new(Exit::OtherFormat, format!("{path}: the program that serves it is too old to give way to another one"))
+        .next(format!("`onefold detach {path}` and `onefold attach {path}` have this program serve it."))
+}
+
 fn upgrade(directory: &Path, record: &Record, program: &Path, patience: Duration) -> Outcome {
     let places = Places::of(directory, &record.id);
     control::check_running(&places.control)?;
     let (before, deadline) = (control::server(&places.control), Instant::now() + patience);
     let to = Upgrade { program: program.to_path_buf(), handover_version: HANDOVER_VERSION, format_version: VERSION };
-    control::ask(&places.control, &ServerRequest::Upgrade(to))?;
+    control::ask(&places.control, &ServerRequest::Upgrade(to)).map_err(|failed| explained(failed, record))?;
     loop {
         let server = control::server(&places.control).filter(|server| Some(*server) != before);
         let supervisor = look(&places.record).map(|record| record.process.pid);
