@@ -23,6 +23,9 @@ pub enum Done {
     Flush,
 }
 
+/// The most events that may follow from one.
+const STEPS_MAX: u64 = 1_000_000;
+
 /// A medium on which everything happens at once, and the engine over it.
 pub struct Machine {
     pub medium: Vec<u8>,
@@ -156,7 +159,10 @@ impl Machine {
         let mut events = VecDeque::from([event]);
         let fingerprinter = self.superblock.fingerprinter();
         let mut woken = 0;
+        let mut steps = 0;
         while let Some(event) = events.pop_front().or_else(|| self.leaves_codec()) {
+            steps += 1;
+            assert!(steps < STEPS_MAX, "one event leads to others for ever");
             let mut out = Vec::new();
             self.engine.step(Time(self.now), event, &mut out);
             for action in out {
