@@ -152,7 +152,7 @@ fn programs_on_a_block_device_see_no_error_while_it_is_upgraded() {
                 })
             })
             .collect();
-        for round in 0..rounds("ONEFOLD_UPGRADE_ROUNDS", 3) {
+        for round in 0..rounds("ONEFOLD_UPGRADE_ROUNDS", 1) {
             let before = done.load(Ordering::Relaxed);
             let copy = format!("program{round}");
             let upgraded = upgrade_by(&home, &copy, &[VOLUME]);
