@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::output::complain;
 use onefold_trace::error::TraceError;
 use onefold_trace::folder::FolderError;
+use onefold_trace::scan::ScanError;
 use onefold_trace::source::ReadOptions;
 use onefold_trace::text::blkparse::Action;
 use onefold_trace::text::detect::FormName;
@@ -129,6 +130,17 @@ pub fn failed(error: TraceError, from: &Path) -> Failed {
 pub fn failed_over(error: TraceError, from: &Path) -> Failed {
     let failed = failed(error, from);
     if failed.exit == Exit::Refused { failed.next("Give another name, or `--force` to replace the file.") } else { failed }
+}
+
+/// Returns the failure of a command that reads files.
+#[must_use]
+pub fn unscanned(error: ScanError) -> Failed {
+    let message = error.to_string();
+    match error {
+        ScanError::Io { source, .. } => Failed::new(of_io(&source), message),
+        ScanError::NotScannable { .. } => Failed::new(Exit::Usage, message).next("Name a file, a directory or a block device."),
+        ScanError::Interrupted => Failed::new(Exit::System, "interrupted; nothing was left behind"),
+    }
 }
 
 /// Returns the kind of a failure of the file system.

@@ -1,10 +1,10 @@
 //! `onefold-lab scan`: counts how often contents occur in an image, a device or a tree of files.
 
-use onefold::exit::{Exit, Failed, Outcome};
+use onefold::exit::Outcome;
 use onefold::output::size::Size;
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
-use onefold::traces::{failed_over, first_shown, of_io, stopped_by_signals};
+use onefold::traces::{failed_over, first_shown, stopped_by_signals, unscanned};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::error::TraceError;
 use onefold_trace::partial_output::PartialOutput;
@@ -46,11 +46,7 @@ pub struct Arguments {
 }
 
 fn parse_memory(typed: &str) -> Result<Size, String> {
-    let size: Size = typed.parse()?;
-    if size.0 < MEMORY_BYTES_MIN {
-        return Err(format!("'{typed}' is too little: give at least {}", Size(MEMORY_BYTES_MIN)));
-    }
-    Ok(size)
+    Size::at_least(typed, MEMORY_BYTES_MIN)
 }
 
 #[derive(Debug, Serialize)]
@@ -118,13 +114,4 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     print(&found, Style::of(arguments.json));
     Ok(())
-}
-
-fn unscanned(error: ScanError) -> Failed {
-    let message = error.to_string();
-    match error {
-        ScanError::Io { source, .. } => Failed::new(of_io(&source), message),
-        ScanError::NotScannable { .. } => Failed::new(Exit::Usage, message),
-        ScanError::Interrupted => Failed::new(Exit::System, "interrupted; nothing was left behind"),
-    }
 }

@@ -1,11 +1,11 @@
 //! `estimate`: tells what a volume would save of files, before there is one.
 
 use crate::estimate::{Blocks, Estimate, Listener, MEMORY_BYTES_MIN, estimate};
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::Outcome;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
-use crate::traces::{first_shown, of_io, stopped_by_signals};
+use crate::traces::{first_shown, stopped_by_signals, unscanned};
 use onefold_engine::format::{Geometry, Wish};
 use onefold_engine::memory::Accountant;
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
@@ -43,11 +43,7 @@ pub struct Arguments {
 }
 
 fn parse_memory(typed: &str) -> Result<Size, String> {
-    let size: Size = typed.parse()?;
-    if size.0 < MEMORY_BYTES_MIN {
-        return Err(format!("'{typed}' is too little: give at least {}", Size(MEMORY_BYTES_MIN)));
-    }
-    Ok(size)
+    Size::at_least(typed, MEMORY_BYTES_MIN)
 }
 
 #[derive(Debug, Serialize)]
@@ -217,7 +213,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if is_watched {
         eprint!("\r{:30}\r", "");
     }
-    print(&report(arguments, &estimated.map_err(failed)?), Style::of(arguments.json));
+    print(&report(arguments, &estimated.map_err(unscanned)?), Style::of(arguments.json));
     Ok(())
 }
 
@@ -242,15 +238,6 @@ fn report(arguments: &Arguments, found: &Estimate) -> Estimated {
         memory_little: Wanted::of(holders * INDEX_BYTES_LITTLE),
         store_bytes: least_store(holders, found.all.written + found.all.zero),
         kinds,
-    }
-}
-
-fn failed(error: ScanError) -> Failed {
-    let message = error.to_string();
-    match error {
-        ScanError::Io { source, .. } => Failed::new(of_io(&source), message),
-        ScanError::NotScannable { .. } => Failed::new(Exit::Usage, message).next("Name a file, a directory or a block device."),
-        ScanError::Interrupted => Failed::new(Exit::System, "interrupted"),
     }
 }
 

@@ -10,6 +10,17 @@ const UNITS: [(&str, u64); 6] = [("E", 1 << 60), ("P", 1 << 50), ("T", 1 << 40),
 #[serde(transparent)]
 pub struct Size(pub u64);
 
+impl Size {
+    /// Reads a size that is at least `least` bytes.
+    ///
+    /// # Errors
+    /// When it is no size, or too little.
+    pub fn at_least(typed: &str, least: u64) -> Result<Self, String> {
+        let size: Self = typed.parse()?;
+        if size.0 < least { Err(format!("'{typed}' is too little: give at least {}", Self(least))) } else { Ok(size) }
+    }
+}
+
 impl FromStr for Size {
     type Err = String;
 
