@@ -47,15 +47,20 @@ pub fn take_program(place: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_program_that_was_noted_is_taken_once_and_only_if_it_can_run() {
         let scratch = tempfile::tempdir().unwrap();
         let place = scratch.path().join("id.program");
+        let data = scratch.path().join("data");
+        fs::write(&data, "no program").unwrap();
+        fs::set_permissions(&data, Permissions::from_mode(0o600)).unwrap();
         assert_eq!(take_program(&place), None);
-        for (program, taken) in [("/bin/sh", Some(PathBuf::from("/bin/sh"))), ("/etc/hostname", None), ("/no/such/program", None)] {
-            fs::write(&place, program).unwrap();
-            assert_eq!(take_program(&place), taken);
+        for (program, taken) in [(Path::new("/bin/sh"), true), (&data, false), (Path::new("/no/such/program"), false)] {
+            fs::write(&place, program.as_os_str().as_bytes()).unwrap();
+            assert_eq!(take_program(&place), taken.then(|| program.to_path_buf()));
             assert_eq!(take_program(&place), None, "it was forgotten");
         }
     }
