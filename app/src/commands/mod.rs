@@ -14,6 +14,7 @@ pub mod serve;
 pub mod stats;
 pub mod status;
 pub mod supervise;
+pub mod top;
 pub mod trace;
 pub mod upgrade;
 pub mod version;

@@ -211,7 +211,8 @@ fn a_page_whose_write_failed_stays_in_memory() {
     let fingerprints = m.engine.geometry().page_at(PageId { region: Region::Fingerprints, index: 0 });
     let fingerprints = index(fingerprints.get())..index(m.engine.geometry().page_at(PageId { region: Region::Map, index: 0 }).get());
     m.medium[fingerprints.clone()].copy_from_slice(&before[fingerprints]);
-    // More pages of the map and more blocks than memory holds, with fingerprints on other pages. The read cache takes in what is read twice.
+    // More pages of the map and more blocks than memory holds, with fingerprints on other pages. The read cache takes in blocks that are
+    // read twice.
     for page in 1..PAGES / 2 {
         (0..2).for_each(|_| assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096)));
     }
