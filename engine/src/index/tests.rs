@@ -111,6 +111,13 @@ fn an_offer_replaces_no_entry_and_adds_no_second_one() {
 }
 
 #[test]
+fn an_offer_finds_no_room_where_its_buckets_are_full() {
+    let mut index = Index::new(1 << 10, 1 << 14);
+    let taken = (0..1000).filter(|&n| index.offer(&fp(n), Pbn(n))).count();
+    assert!(taken < 1000 && index.entries() == count(taken));
+}
+
+#[test]
 fn where_tags_are_short_contents_that_agree_have_an_entry_each() {
     let mut index = Index::new(1 << 12, 1 << 24);
     index.rebuild_ended(true);

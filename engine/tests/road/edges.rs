@@ -7,7 +7,7 @@ use crate::media::{blank, pattern};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Digest;
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Failure, Op, Payload, Reply};
+use onefold_engine::interface::{Class, Failure, Op, Payload, Reply};
 use onefold_engine::settings::Settings;
 
 const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
@@ -76,6 +76,23 @@ fn contents_of_one_fingerprint_in_slots_are_told_apart() {
         m.flush();
         assert!(m.read(4096 * 7, 4096) == *written && m.read(0, 4096) == one);
         assert_eq!(m.engine.ledger().duplicates, duplicates);
+    }
+}
+
+#[test]
+fn a_duplicate_is_compared_with_its_block_in_memory() {
+    for mode in MODES {
+        let settings = Settings { verify_duplicates: true, ..in_mode(mode) };
+        let mut m = Machine::open(blank(32 << 20, None), settings);
+        let content = pattern(1, 4096);
+        m.write(0, &content);
+        m.flush();
+        assert_eq!(m.read(0, 4096), content);
+        let reads = |m: &Machine| m.engine.ledger().read[Class::Data as usize].units;
+        let before = reads(&m);
+        m.write(4096, &content);
+        assert_eq!((m.engine.ledger().duplicates, reads(&m)), (1, before), "{mode:?}");
+        m.close();
     }
 }
 
