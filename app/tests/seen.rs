@@ -2,9 +2,9 @@
 
 mod common;
 
+use common::have;
 use common::home::Home;
 use common::nbd_client::*;
-use common::have;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};

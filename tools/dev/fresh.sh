@@ -42,10 +42,7 @@ bash tools/dev/setup.sh fresh
 commit="$(git rev-parse HEAD)"
 git diff --quiet HEAD -- || warn "the chroot gets $commit without the changes that are not committed"
 
-# The archive from which this machine's apt takes Debian.
-mirror="$(apt-get indextargets --format "\$(ORIGIN) \$(COMPONENT) \$(REPO_URI)" 'Created-By: Packages' |
-    awk '$1 == "Debian" && $2 == "main" && $3 !~ /security/ { print $3; exit }')"
-[[ -n $mirror ]] || die "fresh: apt-get indextargets names no mirror of Debian's main; run apt-get update"
+mirror="$(debian_mirror)"
 
 root=
 cleanup() {

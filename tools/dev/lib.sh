@@ -58,6 +58,7 @@ package_of() {
     cc) echo build-essential ;;
     pkg-config) echo pkg-config ;;
     debootstrap) echo debootstrap ;;
+    qemu-system-x86_64) echo qemu-system-x86 ;;
     dpkg-shlibdeps) echo dpkg-dev ;;
     strip) echo binutils ;;
     rpmbuild) echo rpm ;;
@@ -101,6 +102,15 @@ need() {
     for tool in "$@"; do
         have "$tool" || die "'$tool' is still missing after its package was installed"
     done
+}
+
+# Prints the archive from which this machine's apt takes Debian.
+debian_mirror() {
+    local mirror
+    mirror="$(apt-get indextargets --format "\$(ORIGIN) \$(COMPONENT) \$(REPO_URI)" 'Created-By: Packages' |
+        awk '$1 == "Debian" && $2 == "main" && $3 !~ /security/ { print $3; exit }')"
+    [[ -n $mirror ]] || die "apt-get indextargets names no mirror of Debian's main; run apt-get update"
+    say "$mirror"
 }
 
 # version_at_least FOUND WANTED

@@ -1,8 +1,8 @@
 //! A client over NBD that expects nothing: a request may fail; that it is answered is all that is asked.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// No request, and no opening, takes longer than this.
@@ -15,6 +15,7 @@ const TRIM: u16 = 4;
 
 pub struct Client {
     stream: UnixStream,
+    socket: PathBuf,
     /// The size of the volume.
     pub bytes: u64,
 }
@@ -25,7 +26,7 @@ impl Client {
         let begun = Instant::now();
         loop {
             if let Ok(stream) = UnixStream::connect(socket) {
-                return Self::greeted(stream);
+                return Self::greeted(stream, socket);
             }
             if has_ended() || begun.elapsed() > PATIENCE {
                 return None;
@@ -34,7 +35,7 @@ impl Client {
         }
     }
 
-    fn greeted(mut stream: UnixStream) -> Option<Self> {
+    fn greeted(mut stream: UnixStream, socket: &Path) -> Option<Self> {
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
         stream.set_write_timeout(Some(PATIENCE)).ok()?;
         let mut greeting = [0; 18];
@@ -44,10 +45,12 @@ impl Client {
         stream.write_all(&hello).ok()?;
         let mut export = [0; 10];
         stream.read_exact(&mut export).ok()?;
-        Some(Self { stream, bytes: u64::from_be_bytes(export[..8].try_into().expect("eight bytes")) })
+        let bytes = u64::from_be_bytes(export[..8].try_into().expect("eight bytes"));
+        Some(Self { stream, socket: socket.to_path_buf(), bytes })
     }
 
-    /// Whether it was answered; what a read brings is dropped.
+    /// Whether it was answered; what a read brings is dropped. A simple reply that has begun cannot report an error, so the server ends the
+    /// connection instead, and serves another one.
     fn ask(&mut self, command: u16, offset: u64, length: u32, data: &[u8]) -> bool {
         let head = [
             &0x2560_9513_u32.to_be_bytes()[..],
@@ -63,7 +66,17 @@ impl Client {
             return false;
         }
         let failed = reply[4..8] != [0; 4];
-        command != READ || failed || self.stream.read_exact(&mut vec![0; length as usize]).is_ok()
+        if command != READ || failed {
+            return true;
+        }
+        match self.stream.read_exact(&mut vec![0; length as usize]) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                let again = Self::connect(&self.socket, || false);
+                again.map(|client| self.stream = client.stream).is_some()
+            }
+            Err(_) => false,
+        }
     }
 
     pub fn read(&mut self, offset: u64, bytes: u32) -> bool {

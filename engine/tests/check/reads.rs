@@ -47,10 +47,10 @@ fn a_log_that_names_what_the_volume_does_not_have_is_damage() {
         s.log_tail = Some(LogTail { epoch: Epoch(7), ..LogTail::of_new_log(1, vec![Places { first: place, blocks: 3 }]) });
         s.set_log_live(true);
     });
-    let mut found_with = |pbn: u64| {
+    let mut found_with = |pbn: u64, places: Pbn| {
         let (kind, incarnation, sequence, epoch) = (UnitKind::Log, 1, 1, Epoch(8));
         let header = UnitHeader { kind, incarnation, sequence, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: false };
-        let mut writer = UnitWriter::new(vec![Places { first: place + 1, blocks: 3 }]);
+        let mut writer = UnitWriter::new(vec![Places { first: places, blocks: 3 }]);
         let to = MapEntry::Block { pbn: Pbn(pbn), slot: 0 };
         assert_eq!(writer.push(Record::Link { lbn: Lbn(1), to, old: None }), None);
         let at = volume.superblock.geometry.block_at(place);
@@ -58,6 +58,8 @@ fn a_log_that_names_what_the_volume_does_not_have_is_damage() {
         let (findings, report) = volume.checked_with(CheckSettings { memory_bytes: MIB, data: false });
         (findings, report.counts.mapped)
     };
-    assert_eq!(found_with(5), (vec![], 1));
-    assert_eq!(found_with(blocks), (vec![Finding::LogUnitOutOfRange { sequence: 1 }], 0));
+    assert_eq!(found_with(5, place + 1), (vec![], 1));
+    assert_eq!(found_with(blocks, place + 1), (vec![Finding::LogUnitOutOfRange { sequence: 1 }], 0));
+    // The unit's own block is named as the place of a later one.
+    assert_eq!(found_with(5, place), (vec![Finding::LogPlaceTwice { pbn: place }], 0));
 }

@@ -5,7 +5,7 @@ use crate::media::{blank, pattern};
 use crate::out_of_line::{BLOCKS, COPY, SOON_MS, is_sound, reads, write_content};
 use crate::replay::{MODES, settings as journaled};
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Allowance, Class, Deduplicate, Event, Notice};
+use onefold_engine::interface::{Allowance, Class, Deduplicate, Event, IoFailure, Notice};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::Lbn;
 
@@ -185,4 +185,23 @@ fn blocks_that_were_deferred_are_read_in_runs() {
     let after = m.engine.ledger().read[Class::Data as usize];
     let (blocks, commands) = (after.units - before.units, after.commands - before.commands);
     assert!(blocks >= 2 * BLOCKS && commands <= blocks / 10, "{blocks} blocks by {commands} commands");
+}
+
+/// A block that cannot be read is passed over: nobody reads it again and again.
+#[test]
+fn a_deferred_block_that_cannot_be_read_is_tried_once() {
+    let mut m = open(settings(CommitMode::Ordered));
+    two_copies(&mut m, |_, _| true);
+    m.keeps_reads_of = Some(Class::Data);
+    let mut tries = 0;
+    for _ in 0..4 * BLOCKS {
+        m.pass_ms(SOON_MS);
+        let Some(mut read) = m.kept_reads.pop() else { break };
+        let Event::Read { result, .. } = &mut read else { panic!("{read:?}") };
+        *result = Err(IoFailure);
+        m.feed(read);
+        tries += 1;
+    }
+    assert_eq!(tries, 2 * BLOCKS);
+    assert_eq!(m.engine.linked_out_of_line(), 0);
 }

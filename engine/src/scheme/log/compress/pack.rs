@@ -279,6 +279,12 @@ mod tests {
     }
 
     #[test]
+    fn packs_take_the_places_of_the_longest_runs() {
+        let blocks = [9, 1, 5, 6, 7, 20, 21].map(Pbn).to_vec();
+        assert_eq!(places(blocks, 5), ([5, 6, 7, 20, 21].map(Pbn).to_vec(), [1, 9].map(Pbn).to_vec()));
+    }
+
+    #[test]
     fn a_pack_takes_no_more_than_what_lies_near() {
         let near = |far: usize| {
             let bytes: Vec<usize> = std::iter::once(2000).chain(std::iter::repeat_n(3500, far)).chain([1000]).collect();
