@@ -75,6 +75,7 @@ fn a_detach_forgets_nothing_that_was_skipped() {
 
 #[test]
 fn a_crash_forgets_what_was_skipped_in_the_last_minute_and_no_more() {
+    assert_eq!(Settings::default().knobs.skipped_save_ms, MINUTE_MS);
     for mode in MODES {
         let (mut m, missed) = two_copies(on_demand(mode));
         m.pass_ms(MINUTE_MS - 2000);

@@ -5,7 +5,7 @@ use crate::forged::rewrite;
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
 use onefold_engine::format::{CommitMode, REFS_MAX, Region};
-use onefold_engine::interface::Notice;
+use onefold_engine::interface::{Class, Notice};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{count, index};
 
@@ -78,4 +78,24 @@ fn a_block_whose_count_was_all_excess_is_not_used_before_that_is_durable() {
     }
     assert!(is_recounted(&m), "the log has some of the free blocks: {:?}", m.notices);
     is_sound_after_a_crash(m);
+}
+
+/// A quarter of the memory for such work counts the links of a window of blocks; each window has the whole map read.
+#[test]
+fn a_recount_reads_the_map_once_where_its_memory_is_enough_for_all_blocks() {
+    const PAGES: u64 = 400;
+    let settings = || Settings { commit_mode: CommitMode::Ordered, memory_bytes: 2 << 20, ..Settings::default() };
+    // Enough for 128 MiB.
+    let mut m = Machine::open(blank(120 << 20, Some(800 * PAGES)), settings());
+    (0..PAGES).for_each(|page| m.write(800 * 4096 * page, &pattern(page, 4096)));
+    m.flush();
+    let mut m = Machine::open(m.close(), settings());
+    m.write(0, &pattern(PAGES, 4096));
+    m.flush();
+    let mut m = Machine::open(m.medium, settings());
+    m.read(0, 512);
+    m.wait(10_000);
+    assert!(is_recounted(&m), "{:?}", m.notices);
+    let read = m.engine.ledger().read[Class::Map as usize].units;
+    assert!((PAGES..PAGES + PAGES / 4).contains(&read), "{read}");
 }

@@ -3,8 +3,8 @@
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
 use onefold_engine::format::{CommitMode, PageId, Region};
-use onefold_engine::interface::{Event, Failure, Notice, Op, Reply};
-use onefold_engine::settings::Settings;
+use onefold_engine::interface::{Class, Event, Failure, IoFailure, Notice, Op, Reply};
+use onefold_engine::settings::{Compression, Settings};
 
 /// Writes runs of blocks with one between them, and discards the runs before anything is committed, so that they are free at once.
 /// Returns the number of blocks that were discarded on the device, and the number of commands.
@@ -151,5 +151,33 @@ fn the_last_blocks_of_a_thin_volume_are_for_what_is_overwritten() {
             assert!(matches!(m.request_write(4096 * written, &pattern(written, 4096)), Reply::Failed(Failure::NoSpace)), "{commit_mode:?}");
         }
         assert_eq!(m.read(4096 * 199, 4096), pattern(1_990_000, 4096));
+    }
+}
+
+/// Blocks whose counts cannot be read are in nobody's sum.
+#[test]
+fn nobody_says_how_much_there_is_where_a_page_of_counts_cannot_be_read() {
+    for commit_mode in [CommitMode::Log, CommitMode::Ordered] {
+        let settings = || Settings { commit_mode, compression: Compression::Off, ..Settings::default() };
+        let mut m = Machine::open(blank(32 << 20, None), settings());
+        m.write(0, &pattern(1, 8 * 4096));
+        m.flush();
+        let medium = m.close();
+        for is_readable in [true, false] {
+            let mut m = Machine::open(medium.clone(), settings());
+            m.keeps_reads_of = Some(Class::Refs);
+            m.feed(Event::Tick);
+            while let Some(mut read) = m.kept_reads.pop() {
+                let Event::Read { result, .. } = &mut read else { panic!("{read:?}") };
+                if !is_readable {
+                    *result = Err(IoFailure);
+                }
+                m.feed(read);
+            }
+            m.wait(100);
+            let stats = m.engine.stats();
+            assert!(stats.free_complete);
+            assert_eq!((stats.map_links.is_some(), stats.unpacked.is_some()), (is_readable, is_readable), "{commit_mode:?}");
+        }
     }
 }
