@@ -82,7 +82,7 @@ for boot in first second; do
         -drive "file=$work/disk,if=virtio,format=raw,cache=unsafe" -kernel "$work/kernel" -initrd "$work/initrd" \
         -append 'root=LABEL=root rw console=ttyS0 quiet loglevel=3 systemd.show_status=0' </dev/null >"$work/console" 2>&1 ||
         { tail -n 40 "$work/console" && die "boot: the machine did not end in $minutes minutes"; }
-    grep -a '^boot: ' "$work/console" | tr -d '\r' || true
-    if grep -qa '^boot: FAILED' "$work/console"; then tail -n 80 "$work/console" && die "boot: it failed"; fi
+    tr -d '\r' <"$work/console" | grep -ao 'boot: .*' || true
+    if grep -qa 'boot: FAILED' "$work/console"; then tail -n 80 "$work/console" && die "boot: it failed"; fi
 done
-grep -qa '^boot: PASSED' "$work/console" || { tail -n 80 "$work/console" && die "boot: nothing says that it passed"; }
+grep -qa 'boot: PASSED' "$work/console" || { tail -n 80 "$work/console" && die "boot: nothing says that it passed"; }

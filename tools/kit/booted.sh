@@ -4,7 +4,12 @@ set -eEuo pipefail
 stage="$(cat /root/stage 2>/dev/null || echo install)"
 store=/srv/photos.onefold place=/srv/photos
 say() { echo "boot: $*"; }
-trap 'say "FAILED: $stage, line $LINENO: $BASH_COMMAND"; systemctl --no-pager --failed; journalctl -b --no-pager | grep -iE "onefold|cycle|fail|local-fs" | tail -n 60' ERR
+failed() {
+    say "FAILED: $stage, line $1: $2"
+    systemctl --no-pager --failed
+    journalctl -b --no-pager | grep -iE 'onefold|cycle|fail|local-fs' | tail -n 60
+}
+trap 'failed "$LINENO" "$BASH_COMMAND"' ERR
 trap 'sync; systemctl poweroff' EXIT
 
 case "$stage" in
