@@ -56,6 +56,18 @@ fn a_synced_write_costs_one_unit_and_one_flush() {
     assert_eq!(m.read(4096 * 9, 3 * 4096), [soft(3, 1), pattern(4, 4096), soft(5, 1)].concat());
 }
 
+/// It takes room for what it compresses to, besides itself.
+#[test]
+fn content_that_is_held_back_is_charged() {
+    let mut m = served(blank(32 << 20, None));
+    let used = |m: &Machine| m.engine.stats().memory.iter().find(|part| part.0 == "requests").expect("a part").1;
+    let before = used(&m);
+    m.write(0, &soft(1, 30));
+    assert!(used(&m) >= before + 30 * 4096, "{}", used(&m));
+    m.flush();
+    assert_eq!(used(&m), before);
+}
+
 /// The device has the content when the epoch is sealed, so the flush waits for the unit alone.
 #[test]
 fn what_does_not_compress_goes_out_as_soon_as_nothing_is_being_compressed() {

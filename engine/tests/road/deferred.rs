@@ -213,3 +213,24 @@ fn a_deferred_block_that_cannot_be_read_is_tried_once() {
     assert_eq!(tries, 2 * BLOCKS);
     assert_eq!(m.engine.linked_out_of_line(), 0);
 }
+
+/// The links of one epoch that the work out of line makes take a quarter of the memory for records at most, so that clients find room.
+#[test]
+fn the_work_leaves_room_for_the_records_of_clients() {
+    const MANY: u64 = 2500;
+    // Those of clients would fill fewer epochs, up to half of the memory each.
+    for (mode, epochs) in [(CommitMode::Log, 6), (CommitMode::Ordered, 3)] {
+        let settings = Settings { memory_bytes: 2 << 20, commit_period_ms: 1000, ..settings(mode) };
+        let mut m = open(settings.with_knobs(|knobs| knobs.out_of_line_reads_per_second = 1_000_000));
+        m.defers = true;
+        for first in [0, 3000] {
+            (0..MANY).for_each(|n| write_content(&mut m, first + n, n));
+            m.flush();
+        }
+        m.defers = false;
+        let sealed = |m: &Machine| m.engine.ledger().epochs_timer + m.engine.ledger().epochs_pressure;
+        let before = sealed(&m);
+        m.pass_ms(SOON_MS);
+        assert_eq!((m.engine.linked_out_of_line(), sealed(&m) - before), (MANY, epochs), "{mode:?}");
+    }
+}

@@ -42,6 +42,8 @@ fn kept_blocks_go_back_to_a_store_that_is_short() {
         let (stats, ledger) = (m.engine.stats(), m.engine.ledger());
         assert!(given_back(&m), "{commit_mode:?}: {} kept, {} bytes given back", stats.kept_blocks, ledger.device_discarded_bytes);
         assert_eq!(m.read(16 << 20, 40960), pattern(2, 40960), "{commit_mode:?}");
+        m.pass_ms(60_000);
+        assert!(m.wake <= m.now, "{commit_mode:?}: there is nothing more to look for");
         m.close();
     }
 }

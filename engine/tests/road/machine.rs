@@ -29,7 +29,7 @@ pub struct Machine {
     pub engine: Engine,
     pub accountant: Arc<Accountant>,
     superblock: Superblock,
-    now: u64,
+    pub now: u64,
     next: u64,
     replies: BTreeMap<u64, Reply>,
     pub notices: Vec<Notice>,
@@ -46,7 +46,7 @@ pub struct Machine {
     pub closed: Option<bool>,
     /// The number of times that time passes until an answer is overdue.
     pub patience: usize,
-    wake: u64,
+    pub wake: u64,
     /// The number of blocks that the engine asked to compress.
     pub asked: u64,
     /// The number of blocks that may stay with the codec while requests come and go.
