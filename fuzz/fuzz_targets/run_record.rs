@@ -29,9 +29,9 @@ fn look_at(text: &[u8]) {
     let places = Places::of(directory, &record.id);
     // Whatever processes it names, an attachment is alive only if it holds its lock, and there is none.
     assert!(!places.are_alive(), "{record:?}");
-    let Places { record: file, control, socket, log, end, ring, lock, device } = places;
+    let Places { record: file, control, socket, log, end, ring, lock, device, program } = places;
     assert_eq!(file, place);
-    assert!([control, socket, log, end, ring, lock, device].iter().all(|path| path.parent() == Some(directory)), "{record:?}");
+    assert!([control, socket, log, end, ring, lock, device, program].iter().all(|path| path.parent() == Some(directory)), "{record:?}");
 }
 
 fn value(input: &mut Input<'_>) -> String {
