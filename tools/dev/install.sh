@@ -61,7 +61,9 @@ while read -r file; do
     cp --preserve=mode "$staged/$file" "$place/$file.new"
     mv -f "$place/$file.new" "$place/$file"
 done < <(cat "$staged/$INSTALLED" && echo "$INSTALLED")
-say "installed below $place: $("$place/bin/onefold" --version), $(wc -l <"$place/$INSTALLED") files"
+# A program for other processors cannot be asked.
+version="$("$place/bin/onefold" --version 2>/dev/null || echo onefold)"
+say "installed below $place: $version, $(wc -l <"$place/$INSTALLED") files"
 if [[ -z $root ]] && am_root && command -v udevadm >/dev/null 2>&1; then
     udevadm control --reload 2>/dev/null || warn "udev does not run, so /dev/disk/by-id has no names of volumes"
 fi

@@ -106,7 +106,8 @@ impl Replay {
             let is_kind = match code {
                 kind::LINK => behind_bytes as usize == PROOF_BYTES,
                 kind::CONTENT => behind_bytes as usize == SUM_BYTES,
-                _ => true,
+                kind::SKIP | kind::ZERO | kind::UNMAP => true,
+                _ => false,
             };
             if !fits || !is_kind || half(&self.ring, at + 32) != check || half(&self.ring, at + 36) != 0 {
                 self.damaged = true;

@@ -143,6 +143,20 @@ fn a_content_that_is_not_what_its_record_says_is_damage() {
     assert!(!Replay::parse(bytes, VOLUME).unwrap().damaged);
 }
 
+/// Whoever can write the file can make every check of it right.
+#[test]
+fn a_record_of_a_kind_that_does_not_exist_is_damage() {
+    use exercise::{Forged, Numbers, forge};
+    let numbers_of = Numbers { incarnation: 1, tail: BYTES_MIN, epoch: 4, traces: [None; 2] };
+    for (code, damaged) in [(kind::ZERO, false), (0, true), (6, true), (u32::MAX, true)] {
+        let record = |code, first| Forged { code, first, value: 1, epoch: 5, content: Vec::new(), content_bytes: 0 };
+        let file = forge(VOLUME, &numbers_of, &[record(kind::ZERO, 1), record(code, 2)]);
+        let replay = Replay::parse(file, VOLUME).unwrap();
+        let expected = if damaged { vec![1] } else { vec![1, 2] };
+        assert_eq!((numbers(&replay), replay.damaged), (expected, damaged), "kind {code}");
+    }
+}
+
 #[test]
 fn a_new_ring_takes_the_place_of_the_old_one_at_once() {
     let directory = directory();
