@@ -93,7 +93,12 @@ find "$tree" -type d -exec chmod 755 {} +
 # The libraries that the program needs, as Debian's packages of this architecture.
 mkdir -p "$work/debian"
 printf 'Source: onefold\n\nPackage: onefold\nArchitecture: any\n' >"$work/debian/control"
-needed="$(cd "$work" && dpkg-shlibdeps -O --ignore-missing-info "$tree/usr/bin/onefold" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')"
+if [[ $arch == "$here" ]]; then
+    needed="$(cd "$work" && dpkg-shlibdeps -O --ignore-missing-info "$tree/usr/bin/onefold" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')"
+else
+    # The cross compiler's library is another package than that of the architecture.
+    needed="libc6 (>= $(grep -ao 'GLIBC_2\.[0-9]*' "$tree/usr/bin/onefold" | sort -Vu | tail -n 1 | cut -d_ -f2)), libgcc-s1"
+fi
 summary='deduplicating block device for flash'
 description="A file system, a database or a virtual machine writes to it as to any disk; each
 distinct block of 4 KiB is written to the flash once. Runs in user space, as a
