@@ -4,6 +4,8 @@ set -eEuo pipefail
 stage="$(cat /root/stage 2>/dev/null || echo install)"
 store=/srv/photos.onefold place=/srv/photos
 say() { echo "boot: $*"; }
+# Fails, and shows the text, unless it is empty. A command behind `!` would end nothing.
+none() { [[ -z $1 ]] || { echo "$1" && false; }; }
 failed() {
     say "FAILED: $stage, line $1: $2"
     systemctl --no-pager --failed
@@ -40,11 +42,11 @@ upgrade)
     dpkg -i /root/newer.deb >/dev/null
     kill -0 "$fio" || { cat /root/fio.txt && false; }
     after="$(onefold status photos --json | sed -n 's/^  "pid": \([0-9]*\),*/\1/p')"
-    [[ -n $after && $after != "$before" && $(readlink "/proc/$after/exe") == /usr/bin/onefold ]]
+    [[ -n $before && -n $after && $after != "$before" && $(readlink "/proc/$after/exe") == /usr/bin/onefold ]]
     say "upgraded under fio: the server is $after, and was $before"
     wait "$fio" || { cat /root/fio.txt && false; }
     grep -q 'err= 0' /root/fio.txt
-    ! dmesg | grep -iE 'I/O error|ext4.*error'
+    none "$(dmesg | grep -iE 'I/O error|ext4.*error' || true)"
     say "fio wrote and verified without an error"
     onefold stats photos | head -n 3
     umount "$place"
@@ -52,12 +54,11 @@ upgrade)
     systemctl daemon-reload
     rm /etc/onefold/photos.toml
     dpkg --purge onefold >/dev/null
-    [[ -z $(losetup -a) ]]
-    ! pgrep -a onefold
+    none "$(losetup -a)"
+    none "$(pgrep -a onefold || true)"
     left="$(find / -xdev -path /srv -prune -o -path /root -prune -o -path /proc -prune -o -path /sys -prune -o -name '*onefold*' -print)"
     # The link by which the unit was enabled is of the administrator's making.
-    left="$(grep -v '/etc/systemd/system/local-fs.target.wants/' <<<"$left" || true)"
-    [[ -z $left ]] || { echo "$left" && false; }
+    none "$(grep -v '/etc/systemd/system/local-fs.target.wants/' <<<"$left" || true)"
     say "removed without a trace"
     say "PASSED"
     ;;
