@@ -16,6 +16,7 @@ pub mod known;
 pub mod launch;
 pub mod plan;
 pub mod process;
+pub mod questions;
 pub mod record;
 pub mod session;
 pub mod upgrade;

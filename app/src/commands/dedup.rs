@@ -1,15 +1,14 @@
 //! `dedup`: looks for duplicates that the index did not find when they were written.
 
-use crate::attachment::control::{self, OrderOutOfLine, ServerRequest};
-use crate::attachment::directory::run_directory;
+use crate::attachment::control::{OrderOutOfLine, ServerRequest};
 use crate::attachment::find::{Found, find};
 use crate::attachment::plan::parse_index_memory;
-use crate::attachment::record::{Places, Record};
+use crate::attachment::questions;
+use crate::attachment::record::Record;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, complain};
-use crate::runtime::condition::Counts;
 use crate::runtime::volume_counts::{OutOfLine, VolumeCounts};
 use serde::Serialize;
 use std::io::IsTerminal;
@@ -114,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let volume = counts(&record)?;
     let order = order(arguments, &volume)?;
     if let Some(Size(bytes)) = arguments.index_memory {
-        control::ask(&control_of(&record)?, &ServerRequest::IndexMemory { bytes })?;
+        questions::ask(&record, &ServerRequest::IndexMemory { bytes })?;
     }
     if let Some(order) = order {
         if !volume.out_of_line.is_on {
@@ -122,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             return Err(Failed::new(Exit::Usage, message)
                 .next("With --verify-duplicates, and read-only, duplicates are only found when they are written."));
         }
-        control::ask(&control_of(&record)?, &ServerRequest::Deduplicate(order))?;
+        questions::ask(&record, &ServerRequest::Deduplicate(order))?;
         if matches!(order, OrderOutOfLine::Range { .. }) && !arguments.no_wait {
             wait(&record)?;
         }
@@ -147,14 +146,8 @@ fn order(arguments: &Arguments, volume: &VolumeCounts) -> Outcome<Option<OrderOu
     })
 }
 
-fn control_of(record: &Record) -> Outcome<PathBuf> {
-    Ok(Places::of(&run_directory()?, &record.id).control)
-}
-
 fn counts(record: &Record) -> Outcome<VolumeCounts> {
-    let strange = |e| Failed::system("unexpected reply from the server", e);
-    let counts: Counts = serde_json::from_value(control::ask(&control_of(record)?, &ServerRequest::Stats)?).map_err(strange)?;
-    counts.volume.ok_or_else(|| {
+    questions::counts(record)?.volume.ok_or_else(|| {
         Failed::new(Exit::Usage, format!("{} is attached with --passthrough: nothing is deduplicated", record.path.display()))
     })
 }

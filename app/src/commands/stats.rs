@@ -2,10 +2,9 @@
 
 mod prometheus;
 
-use crate::attachment::control::{self, ServerRequest};
-use crate::attachment::directory::run_directory;
 use crate::attachment::find::{Found, find};
-use crate::attachment::record::{Places, Record};
+use crate::attachment::questions;
+use crate::attachment::record::Record;
 use crate::detached_space::DetachedSpace;
 use crate::device::Slowed;
 use crate::exit::{Failed, Outcome};
@@ -183,7 +182,7 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
 }
 
 /// Describes the results of the blocks that clients wrote.
-fn found(dedup: &Dedup) -> String {
+pub(super) fn found(dedup: &Dedup) -> String {
     let Dedup { duplicates, zeroes, unchanged, new_blocks, filtered, deferred, .. } = dedup;
     let of_these = |blocks: &u64, what: &str| if *blocks > 0 { format!(", {blocks} of them {what}") } else { String::new() };
     let (filtered, deferred) = (of_these(filtered, "filtered"), of_these(deferred, "deferred"));
@@ -254,11 +253,8 @@ fn for_prometheus(name: &str) -> Outcome<String> {
 }
 
 fn stats(record: &Record) -> Outcome<Stats> {
-    let control = Places::of(&run_directory()?, &record.id).control;
-    let strange = |e| Failed::system("unexpected reply from the server", e);
-    let counts: Counts = serde_json::from_value(control::ask(&control, &ServerRequest::Stats)?).map_err(strange)?;
-    let condition: Condition = serde_json::from_value(control::ask(&control, &ServerRequest::Status)?).map_err(strange)?;
-    let Condition { slowed, memory, store, .. } = condition;
+    let counts = questions::counts(record)?;
+    let Condition { slowed, memory, store, .. } = questions::condition(record)?;
     let is_counted = counts.volume.as_ref().is_some_and(|volume| volume.space.is_complete);
     Ok(Stats {
         path: store.map_or_else(|| record.path.clone(), |store| store.path),

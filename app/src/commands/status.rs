@@ -1,9 +1,8 @@
 //! `status`: shows the condition of a volume.
 
-use crate::attachment::control::{self, ServerRequest};
-use crate::attachment::directory::run_directory;
 use crate::attachment::find::find;
-use crate::attachment::record::{Places, Record};
+use crate::attachment::questions;
+use crate::attachment::record::Record;
 use crate::device::Slowed;
 use crate::exit::{Failed, Outcome};
 use crate::output::size::Size;
@@ -181,7 +180,7 @@ fn status(name: &str) -> Outcome<Status> {
     let attached = match found.attached {
         None => None,
         Some(record) => {
-            let condition = ask(&record).map_err(|failed| unanswered = Some(failed)).ok();
+            let condition = questions::condition(&record).map_err(|failed| unanswered = Some(failed)).ok();
             Some(Attached { record, condition })
         }
     };
@@ -195,9 +194,4 @@ fn status(name: &str) -> Outcome<Status> {
     let volume = volume.map(|chosen| OnMedium::from(&chosen.superblock));
     let pid = attached.as_ref().and_then(|attached| attached.condition.as_ref()).map(|condition| condition.pid);
     Ok(Status { path, deleted, pid, attached, volume, unanswered })
-}
-
-fn ask(record: &Record) -> Outcome<Condition> {
-    let answer = control::ask(&Places::of(&run_directory()?, &record.id).control, &ServerRequest::Status)?;
-    serde_json::from_value(answer).map_err(|e| Failed::system("unexpected reply from the server", e))
 }

@@ -1,13 +1,11 @@
 //! Looks at attached volumes: what their servers count, and what happened between two looks.
 
-use crate::attachment::control::{self, ServerRequest};
 use crate::attachment::directory::run_directory;
-use crate::attachment::find;
-use crate::attachment::record::{Places, Record, by_life};
+use crate::attachment::record::{Record, by_life};
+use crate::attachment::{find, questions};
 use crate::exit::{Failed, Outcome};
 use crate::runtime::condition::{Condition, Counts};
 use crate::runtime::tally::Count;
-use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -74,12 +72,7 @@ impl Look {
 }
 
 fn answer(record: &Record) -> Outcome<Answer> {
-    let control = Places::of(&run_directory()?, &record.id).control;
-    Ok(Answer { counts: ask(&control, &ServerRequest::Stats)?, condition: ask(&control, &ServerRequest::Status)? })
-}
-
-fn ask<T: DeserializeOwned>(control: &std::path::Path, question: &ServerRequest) -> Outcome<T> {
-    serde_json::from_value(control::ask(control, question)?).map_err(|e| Failed::system("unexpected reply from the server", e))
+    Ok(Answer { counts: questions::counts(record)?, condition: questions::condition(record)? })
 }
 
 /// The bytes of all counts whose name begins so.

@@ -2,10 +2,11 @@
 
 use super::look::{Answer, Followed, Rates};
 use crate::commands::dedup;
+use crate::commands::stats::found;
 use crate::commands::status::slowed;
 use crate::output::size::Size;
 use crate::runtime::condition::{Adaptation, PartUse};
-use crate::runtime::volume_counts::{Dedup, VolumeCounts};
+use crate::runtime::volume_counts::VolumeCounts;
 use onefold_engine::units::BLOCK_BYTES;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -121,7 +122,6 @@ fn facts(volume: &Followed, Answer { counts, condition }: &Answer) -> Vec<Line<'
         |saved| format!("{} of clients' blocks in {} that hold them", Size(saved.logical_bytes), Size(saved.physical_bytes)),
     );
     let ratio = ledger.amplification().map_or_else(String::new, |ratio| format!(", {ratio:.2} of that"));
-    let Dedup { duplicates, zeroes, unchanged, new_blocks, .. } = dedup;
     lines.extend([
         fact("content", saved),
         fact(
@@ -135,7 +135,7 @@ fn facts(volume: &Followed, Answer { counts, condition }: &Answer) -> Vec<Line<'
         ),
         fact("written", format!("{} by clients, {} to the device{ratio}", blocks(ledger.client_units), blocks(ledger.device_units))),
         fact("flushes", format!("{} by clients, {} of the device", ledger.client_flushes, ledger.device_flushes)),
-        fact("found", format!("{duplicates} duplicates, {zeroes} zero, {unchanged} unchanged, {new_blocks} new")),
+        fact("found", found(dedup)),
         fact("index", format!("{} of {} entries", dedup.index_entries, dedup.index_capacity)),
         fact("out of line", dedup::in_a_line(&of.out_of_line)),
         fact("at work on", if space.recount_running { format!("{}, and recounting", of.phase) } else { of.phase.clone() }),
