@@ -4,6 +4,7 @@ mod common;
 
 use common::home::Home;
 use common::nbd_client::*;
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::File;
@@ -52,7 +53,7 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn start(home: &Home, words: &[&str]) -> Self {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         tcsetwinsize(&terminal, Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
@@ -71,6 +72,14 @@ impl OnTerminal {
             let read = self.terminal.read(&mut bytes).unwrap();
             self.shown += &String::from_utf8_lossy(&bytes[..read]);
         }
+    }
+}
+
+impl Drop for OnTerminal {
+    fn drop(&mut self) {
+        // A failed test leaves it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -101,4 +110,14 @@ fn the_live_screen_ends_when_its_volume_is_gone() {
     top.shows(RESTORED);
     assert_eq!(top.child.wait().unwrap().code(), Some(3));
     top.shows("is not attached");
+}
+
+#[test]
+fn a_signal_ends_the_live_screen_and_leaves_the_terminal_as_it_was() {
+    let (home, _client) = two_volumes();
+    let mut top = OnTerminal::start(&home, &["top"]);
+    top.shows("another volume");
+    kill_process(Pid::from_child(&top.child), Signal::TERM).unwrap();
+    top.shows(RESTORED);
+    assert!(top.child.wait().unwrap().success());
 }

@@ -7,16 +7,15 @@ mod screen;
 
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output;
+use crate::traces::stopped_by_signals;
 use look::{Followed, Look, records, take};
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::Rect;
 use ratatui::widgets::Widget;
 use screen::Screen;
-use signal_hook::consts::TERM_SIGNALS;
 use std::io::IsTerminal;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -87,10 +86,7 @@ fn look_again_and_again(names: &[String], interval: Duration, to_screen: &Sender
 /// Draws whenever there is something new, until a key or a signal ends it.
 fn show(terminal: &mut ratatui::DefaultTerminal, mut volumes: Vec<Followed>, from_looks: &Receiver<Outcome<Vec<Look>>>) -> Outcome {
     let failed = |e| Failed::system("cannot draw on this terminal", e);
-    let is_killed = Arc::new(AtomicBool::new(false));
-    for &signal in TERM_SIGNALS {
-        signal_hook::flag::register(signal, Arc::clone(&is_killed)).map_err(failed)?;
-    }
+    let is_killed = stopped_by_signals()?;
     let (mut chosen, mut is_new) = (0, true);
     while !is_killed.load(Ordering::Relaxed) {
         for looks in from_looks.try_iter() {
