@@ -4,7 +4,12 @@ mod common;
 
 use common::home::Home;
 use common::nbd_client::*;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Child;
+use std::time::{Duration, Instant};
 
 const IMAGE: &str = "disk.img";
 const LABEL: &str = "my \"photos\"";
@@ -64,6 +69,88 @@ fn prometheus_sees_what_json_has() {
     home.complaint(2, &["stats", IMAGE, "--prometheus", "--json"], "--json");
     home.complaint(2, &["stats", IMAGE, "--prometheus", "--watch"], "--watch");
     home.complaint(3, &["stats", "nowhere", "--prometheus"], "nowhere");
+}
+
+/// A process that is ended with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until it is so; returns whether it was in half a minute.
+fn eventually(is_so: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while !is_so() {
+        if start.elapsed() > Duration::from_secs(30) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+/// Asks for a page over the socket, and returns what was answered.
+fn page(socket: &str, request: &str) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    write!(stream, "{request} HTTP/1.1\r\nHost: onefold\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_scraper_sees_all_attached_volumes_on_a_socket() {
+    let home = Home::new();
+    for image in ["a.img", "b.img", "c.img"] {
+        home.says(0, &["create", image, "--size", "32M", "--label", LABEL]);
+    }
+    let _volumes = ["a.img", "b.img"].map(|image| home.attach(image, &[]));
+    let socket = home.path("metrics");
+    let mut listener = Process(home.command(&["stats", "--prometheus", "--listen", "metrics"]).spawn().unwrap());
+    // Both when it begins to listen, and beside it.
+    assert!(eventually(|| UnixStream::connect(&socket).is_ok()), "nobody listens");
+    home.complaint(4, &["stats", "--prometheus", "--listen", "metrics"], "another process listens");
+
+    let answer = page(&socket, "GET /metrics");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("text/plain; version=0.0.4"), "{head}");
+    let found = samples(body);
+    assert_eq!(body, home.says(0, &["stats", "--prometheus"]), "as it is printed");
+    let of = |samples: &BTreeMap<String, u64>, name: &str, image: &str| value(samples, name, &home.path(image));
+    assert_eq!(["a.img", "b.img", "c.img"].map(|image| of(&found, "attached", image)), [Some(1), Some(1), None]);
+    assert!(page(&socket, "GET /").starts_with("HTTP/1.1 404 "));
+    assert!(page(&socket, "POST /metrics").starts_with("HTTP/1.1 405 "));
+
+    // A server that does not answer hides no other volume.
+    let [supervisor, server] = home.processes("a.img");
+    kill_process(supervisor, Signal::STOP).unwrap();
+    kill_process(server, Signal::KILL).unwrap();
+    let answers = |image| of(&samples(page(&socket, "GET /metrics").split_once("\r\n\r\n").unwrap().1), "answers", image);
+    assert!(eventually(|| answers("a.img") == Some(0)), "the dead server answers");
+    assert_eq!(answers("b.img"), Some(1));
+    kill_process(supervisor, Signal::CONT).unwrap();
+    assert!(eventually(|| answers("a.img") == Some(1)), "a new server does not answer");
+
+    // It takes its socket away; one that a killed process left is replaced.
+    kill_process(Pid::from_child(&listener.0), Signal::TERM).unwrap();
+    assert!(listener.0.wait().unwrap().success());
+    assert!(!home.names().contains(&"metrics".to_owned()));
+    drop(UnixListener::bind(&socket).unwrap());
+    let _listener = Process(home.command(&["stats", "b.img", "--prometheus", "--listen", "metrics"]).spawn().unwrap());
+    assert!(eventually(|| UnixStream::connect(&socket).is_ok()), "nobody listens");
+    assert_eq!(of(&samples(page(&socket, "GET /metrics").split_once("\r\n\r\n").unwrap().1), "attached", "a.img"), None);
+
+    home.complaint(2, &["stats"], "VOLUME");
+    home.complaint(2, &["stats", "b.img", "--listen", "other"], "--prometheus");
+    home.complaint(3, &["stats", "nowhere", "--prometheus", "--listen", "other"], "nowhere");
+    home.write("file", "kept");
+    home.complaint(1, &["stats", "--prometheus", "--listen", "file"], "cannot listen at file");
+    home.complaint(1, &["stats", "--prometheus", "--listen", "no/such/place"], "cannot listen at no/such/place");
+    assert_eq!(home.read("file"), b"kept");
 }
 
 #[test]

@@ -121,6 +121,16 @@ pub fn attached(name: &str) -> Outcome<Record> {
     })
 }
 
+/// Returns the records of all attached volumes, in the order in which they were attached.
+///
+/// # Errors
+/// When the directory of records cannot be read.
+pub fn all_attached() -> Outcome<Vec<Record>> {
+    let (mut alive, _) = record::by_life(&run_directory()?)?;
+    alive.sort_by(|a, b| (a.since, &a.location).cmp(&(b.since, &b.location)));
+    Ok(alive)
+}
+
 /// Returns the block devices of this machine whose size is not zero.
 #[must_use]
 pub fn block_devices() -> Vec<PathBuf> {

@@ -2,6 +2,7 @@
 
 use crate::estimate::{Blocks, Estimate, Listener, MEMORY_BYTES_MIN, estimate};
 use crate::exit::Outcome;
+use crate::output::percent::Percent;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
@@ -123,7 +124,8 @@ impl Report for Estimated {
         let error = if self.error_percent >= 0.05 { format!(", ± {:.1} points", self.error_percent) } else { String::new() };
         let saved = match all.saved_percent {
             Some(saved) => {
-                format!("{saved:.0} % ({} of blocks : {} that hold them){error}", Size(all.logical_bytes), Size(all.physical_bytes))
+                let (logical, physical) = (Size(all.logical_bytes), Size(all.physical_bytes));
+                format!("{} ({logical} of blocks : {physical} that hold them){error}", Percent(saved))
             }
             None => "nothing: there is no content".to_owned(),
         };

@@ -1,67 +1,43 @@
 //! `stats`: shows what a volume did and what it holds.
 
+mod content;
 mod prometheus;
+mod scrape;
 
 use crate::attachment::find::{Found, find};
-use crate::attachment::questions;
-use crate::attachment::record::Record;
-use crate::detached_space::DetachedSpace;
-use crate::device::Slowed;
-use crate::exit::{Failed, Outcome};
+use crate::exit::Outcome;
+use crate::output::percent::Percent;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{self, Report, Style, Watch};
-use crate::runtime::condition::{Condition, Counts, PartUse};
+use crate::runtime::condition::PartUse;
 use crate::runtime::lived::Lived;
 use crate::runtime::tally::Count;
 use crate::runtime::volume_counts::{Dedup, Efficiency, Saved, Space, VolumeCounts};
-use crate::volume;
+use content::Stats;
 use onefold_engine::settings::LEDGER_UNITS_MAX;
 use onefold_engine::units::BLOCK_BYTES;
-use prometheus::Rendered;
-use serde::Serialize;
-use std::path::{Path, PathBuf};
-use uuid::Uuid;
+use std::path::PathBuf;
 
 /// Show what a volume saved, what it did, and what it holds
 ///
 /// For a volume that is not attached: what its superblock and its counts of links hold.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Path, label, UUID, or where it is attached.
-    volume: String,
+    /// Path, label, UUID, or where it is attached. With --prometheus alone: all attached volumes.
+    #[arg(required_unless_present = "prometheus")]
+    volume: Option<String>,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
     /// Print it as text for Prometheus, once.
     #[arg(long, conflicts_with_all = ["json", "seconds"])]
     prometheus: bool,
+    /// Answer Prometheus' scrapes on this unix socket, at /metrics, until a signal ends it.
+    #[arg(long, value_name = "SOCKET", requires = "prometheus")]
+    listen: Option<PathBuf>,
     #[command(flatten)]
     watch: Watch,
-}
-
-/// The reason why the savings are not known.
-const COUNTS_LOST: &str = "some counts of links are lost; `onefold check` tells more";
-
-#[derive(Debug, Serialize)]
-struct Stats {
-    path: PathBuf,
-    attached: bool,
-    passthrough: bool,
-    /// The space of clients' content; none while it is not known.
-    saved: Option<Saved>,
-    /// The reason why it is not known.
-    #[serde(skip)]
-    unknown: &'static str,
-    /// The space left for new content; none while it is not known.
-    available_bytes: Option<u64>,
-    /// The counts since the volume was attached.
-    #[serde(flatten)]
-    counts: Counts,
-    /// The backing store is slowed to the pace of a model: no times here are the store's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    slowed: Option<Slowed>,
-    memory: Vec<PartUse>,
 }
 
 impl Report for Stats {
@@ -97,7 +73,7 @@ impl Stats {
     fn saved(&self) -> String {
         match &self.saved {
             Some(Saved { logical_bytes, physical_bytes, percent: Some(percent) }) => {
-                format!("{percent:.0} % ({} of clients' blocks : {} that hold them)", Size(*logical_bytes), Size(*physical_bytes))
+                format!("{} ({} of clients' blocks : {} that hold them)", Percent(*percent), Size(*logical_bytes), Size(*physical_bytes))
             }
             Some(Saved { percent: None, .. }) => "nothing is stored".to_owned(),
             None => format!("not known: {}", self.unknown),
@@ -196,7 +172,7 @@ fn efficiency(ledger: &Efficiency) -> String {
             let more = Size((ledger.device_units - ledger.client_units) * BLOCK_BYTES);
             format!("none: the device wrote {more} more than the clients, for metadata")
         }
-        Some(share) => format!("{:.0} % of the writes that the duplicates found could save", 100.0 * share),
+        Some(share) => format!("{} of the writes that the duplicates found could save", Percent(100.0 * share)),
     }
 }
 
@@ -225,68 +201,18 @@ fn packed(mut table: Table, volume: &VolumeCounts) -> Table {
 /// # Errors
 /// When there is no such volume, or its server does not answer.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let name = &arguments.volume;
-    if arguments.prometheus {
-        output::say(&for_prometheus(name)?);
-        return Ok(());
-    }
-    arguments.watch.report(Style::of(arguments.json), || {
-        let Found { path, attached } = find(name)?;
-        attached.map_or_else(|| detached(&path), |record| stats(&record))
-    })
-}
-
-fn for_prometheus(name: &str) -> Outcome<String> {
-    let Found { path, attached } = find(name)?;
-    let (stats, uuid, label) = match attached {
-        Some(record) => (stats(&record)?, record.uuid, record.label),
-        None => {
-            let superblock = volume::peek(&path)?.superblock;
-            (detached(&path)?, Some(Uuid::from_bytes(superblock.uuid).to_string()), Some(superblock.label))
+    let Arguments { volume, json, listen, watch, .. } = arguments;
+    match (volume, listen) {
+        (name, Some(socket)) => scrape::listen(socket, name.as_deref()),
+        (Some(name), None) if !arguments.prometheus => watch.report(Style::of(*json), || {
+            let Found { path, attached } = find(name)?;
+            attached.map_or_else(|| Stats::of_detached(&path), |record| Stats::of_attached(&record))
+        }),
+        (name, None) => {
+            output::say(&scrape::text(name.as_deref())?);
+            Ok(())
         }
-    };
-    let or_empty = Option::unwrap_or_default;
-    let volume = [("store", stats.path.display().to_string()), ("uuid", or_empty(uuid)), ("label", or_empty(label))];
-    let Stats { attached, saved, available_bytes, counts, memory, .. } = &stats;
-    let (saved, available_bytes) = (saved.as_ref(), *available_bytes);
-    Ok(prometheus::text(&Rendered { is_attached: *attached, saved, available_bytes, counts, memory }, &volume))
-}
-
-fn stats(record: &Record) -> Outcome<Stats> {
-    let counts = questions::counts(record)?;
-    let Condition { slowed, memory, store, .. } = questions::condition(record)?;
-    let is_counted = counts.volume.as_ref().is_some_and(|volume| volume.space.is_complete);
-    Ok(Stats {
-        path: store.map_or_else(|| record.path.clone(), |store| store.path),
-        attached: true,
-        passthrough: record.is_passthrough,
-        saved: counts.volume.as_ref().and_then(VolumeCounts::saved),
-        unknown: if is_counted { COUNTS_LOST } else { "still counting" },
-        available_bytes: counts.volume.as_ref().filter(|_| is_counted).map(VolumeCounts::available_bytes),
-        counts,
-        slowed,
-        memory,
-    })
-}
-
-/// Returns what the medium holds about a volume that nobody serves.
-fn detached(path: &Path) -> Outcome<Stats> {
-    let superblock = volume::peek(path)?.superblock;
-    let space = match superblock.clean {
-        true => DetachedSpace::read(path, &superblock).map_err(|e| Failed::system(format!("cannot read {}", path.display()), e))?,
-        false => None,
-    };
-    Ok(Stats {
-        path: path.to_path_buf(),
-        attached: false,
-        passthrough: false,
-        saved: space.as_ref().map(DetachedSpace::saved),
-        unknown: if superblock.clean { COUNTS_LOST } else { "it was not closed in order, and the next attach recovers it" },
-        available_bytes: space.as_ref().map(|space| space.available_bytes(&superblock)),
-        counts: Counts { lifetime: Some(Lived::of(&superblock.lifetime)), ..Counts::default() },
-        slowed: None,
-        memory: Vec::new(),
-    })
+    }
 }
 
 #[cfg(test)]

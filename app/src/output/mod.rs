@@ -1,5 +1,6 @@
 //! The output of commands: one struct for each report, rendered as a table for people or as JSON for programs.
 
+pub mod percent;
 pub mod size;
 pub mod table;
 

@@ -4,9 +4,8 @@
 //! 2. A value that is not known has no sample.
 //! 3. Every sample has the path of the volume's store, its UUID and its label.
 
-use crate::runtime::condition::{Counts, PartUse};
+use super::content::Stats;
 use crate::runtime::tally::Count;
-use crate::runtime::volume_counts::Saved;
 use onefold_engine::units::BLOCK_BYTES;
 use std::fmt::{self, Write as _};
 
@@ -19,11 +18,27 @@ enum Kind {
 /// The label that distinguishes a value from others of its metric, if it has one; and the value, if it is known.
 type Sample<'a, V> = (Option<(&'a str, &'a str)>, Option<V>);
 
-/// The text, while it is made.
-struct Text<'a> {
-    out: String,
-    /// The labels of the volume.
-    of: &'a [(&'static str, String)],
+/// The labels of a volume.
+type Labels = [(&'static str, String)];
+
+/// A metric's name, kind and help text.
+type Metric<'a> = (&'a str, Kind, &'a str);
+
+/// A metric with the samples of all volumes, which the format wants together.
+struct Family {
+    name: String,
+    /// The lines that introduce it, and then a line for each sample.
+    lines: String,
+}
+
+/// The metrics, in the order in which they came.
+#[derive(Default)]
+struct Text(Vec<Family>);
+
+/// The metrics of one volume.
+struct Volume<'a> {
+    text: &'a mut Text,
+    labels: &'a Labels,
 }
 
 /// A label's value, with what the format escapes.
@@ -43,31 +58,46 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-impl Text<'_> {
-    /// Adds a metric with a sample for each value that is known, each known by one label of its own, or alone.
-    fn metric<V: fmt::Display>(&mut self, (name, kind, help): (&str, Kind, &str), samples: &[Sample<'_, V>]) {
-        if samples.iter().all(|(_, value)| value.is_none()) {
-            return;
-        }
-        let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-        };
-        let _ = writeln!(self.out, "# HELP onefold_{name} {help}\n# TYPE onefold_{name} {kind}");
+impl Text {
+    /// Returns the lines of a metric, which has its introduction.
+    fn lines(&mut self, (name, kind, help): Metric<'_>) -> &mut String {
+        let at = self.0.iter().position(|family| family.name == name).unwrap_or_else(|| {
+            let kind = match kind {
+                Kind::Counter => "counter",
+                Kind::Gauge => "gauge",
+            };
+            let lines = format!("# HELP onefold_{name} {help}\n# TYPE onefold_{name} {kind}\n");
+            self.0.push(Family { name: name.to_owned(), lines });
+            self.0.len() - 1
+        });
+        &mut self.0[at].lines
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|family| f.write_str(&family.lines))
+    }
+}
+
+impl Volume<'_> {
+    /// Adds a sample for each value that is known, each known by one label of its own, or alone.
+    fn metric<V: fmt::Display>(&mut self, metric: Metric<'_>, samples: &[Sample<'_, V>]) {
         for (label, value) in samples {
             let Some(value) = value else { continue };
-            let _ = write!(self.out, "onefold_{name}{{");
+            let lines = self.text.lines(metric);
+            let _ = write!(lines, "onefold_{}{{", metric.0);
             let own = label.iter().map(|&(key, value)| (key, value));
-            let labels = self.of.iter().map(|(key, value)| (*key, value.as_str())).chain(own);
+            let labels = self.labels.iter().map(|(key, value)| (*key, value.as_str())).chain(own);
             for (at, (key, value)) in labels.enumerate() {
                 let comma = if at == 0 { "" } else { "," };
-                let _ = write!(self.out, "{comma}{key}=\"{}\"", Escaped(value));
+                let _ = write!(lines, "{comma}{key}=\"{}\"", Escaped(value));
             }
-            let _ = writeln!(self.out, "}} {value}");
+            let _ = writeln!(lines, "}} {value}");
         }
     }
 
-    fn one(&mut self, metric: (&str, Kind, &str), value: Option<u64>) {
+    fn one(&mut self, metric: Metric<'_>, value: Option<u64>) {
         self.metric(metric, &[(None, value)]);
     }
 
@@ -81,69 +111,79 @@ impl Text<'_> {
     }
 }
 
-/// The report, as far as it is rendered.
-pub(super) struct Rendered<'a> {
-    pub is_attached: bool,
-    pub saved: Option<&'a Saved>,
-    pub available_bytes: Option<u64>,
-    pub counts: &'a Counts,
-    pub memory: &'a [PartUse],
+/// The report on a volume.
+pub(super) struct Seen {
+    pub labels: Vec<(&'static str, String)>,
+    /// None: it is attached, and its server does not answer.
+    pub stats: Option<Stats>,
 }
 
-/// Renders the report, with these labels of the volume.
-pub(super) fn text(stats: &Rendered<'_>, volume: &[(&'static str, String)]) -> String {
-    use Kind::{Counter, Gauge};
-    let mut text = Text { out: String::new(), of: volume };
-    text.one(("attached", Gauge, "Whether the volume is attached."), Some(u64::from(stats.is_attached)));
-    let saved = stats.saved;
-    text.one(("logical_bytes", Gauge, "Blocks that clients wrote and can read, zeros excluded."), saved.map(|saved| saved.logical_bytes));
-    text.one(("physical_bytes", Gauge, "Blocks that hold them, with the log's."), saved.map(|saved| saved.physical_bytes));
-    text.one(("available_bytes", Gauge, "Space for new content."), stats.available_bytes);
-    if let Some(lifetime) = &stats.counts.lifetime {
-        let bytes = |units: u64| Some(units.saturating_mul(BLOCK_BYTES));
-        let (client, device) = (bytes(lifetime.client_units), bytes(lifetime.device_units));
-        text.one(("lifetime_client_written_bytes_total", Counter, "Bytes that clients wrote since the volume was created."), client);
-        text.one(("lifetime_device_written_bytes_total", Counter, "Bytes written to the device since then, for all purposes."), device);
+/// Renders the reports of volumes.
+pub(super) fn text(volumes: &[Seen]) -> String {
+    let mut text = Text::default();
+    for seen in volumes {
+        seen.render(&mut Volume { text: &mut text, labels: &seen.labels });
     }
-    if stats.is_attached {
-        served(&mut text, stats);
+    text.to_string()
+}
+
+impl Seen {
+    fn render(&self, of: &mut Volume<'_>) {
+        use Kind::{Counter, Gauge};
+        let is_attached = self.stats.as_ref().is_none_or(|stats| stats.attached);
+        of.one(("attached", Gauge, "Whether the volume is attached."), Some(u64::from(is_attached)));
+        let answers = is_attached.then(|| u64::from(self.stats.is_some()));
+        of.one(("answers", Gauge, "Whether the server of an attached volume answers."), answers);
+        let Some(stats) = &self.stats else { return };
+        let saved = stats.saved.as_ref();
+        of.one(("logical_bytes", Gauge, "Blocks that clients wrote and can read, zeros excluded."), saved.map(|saved| saved.logical_bytes));
+        of.one(("physical_bytes", Gauge, "Blocks that hold them, with the log's."), saved.map(|saved| saved.physical_bytes));
+        of.one(("available_bytes", Gauge, "Space for new content."), stats.available_bytes);
+        if let Some(lifetime) = &stats.counts.lifetime {
+            let bytes = |units: u64| Some(units.saturating_mul(BLOCK_BYTES));
+            let (client, device) = (bytes(lifetime.client_units), bytes(lifetime.device_units));
+            of.one(("lifetime_client_written_bytes_total", Counter, "Bytes that clients wrote since the volume was created."), client);
+            of.one(("lifetime_device_written_bytes_total", Counter, "Bytes written to the device since then, for all purposes."), device);
+        }
+        if stats.attached {
+            served(of, stats);
+        }
     }
-    text.out
 }
 
 /// Adds what only a server counts, since the volume was attached.
-fn served(text: &mut Text<'_>, stats: &Rendered<'_>) {
+fn served(of: &mut Volume<'_>, stats: &Stats) {
     use Kind::{Counter, Gauge};
-    text.by_kind(
+    of.by_kind(
         [("client_requests_total", "Requests of clients."), ("client_bytes_total", "Bytes of the requests of clients.")],
         "request",
         &stats.counts.client,
     );
-    text.by_kind(
+    of.by_kind(
         [("device_commands_total", "Commands to the device."), ("device_bytes_total", "Bytes of the commands to the device.")],
         "command",
         &stats.counts.device,
     );
     let parts = stats.memory.iter().map(|part| (Some(("part", part.part.as_str())), part));
-    let used: Vec<_> = parts.clone().map(|(of, part)| (of, Some(part.used_bytes))).collect();
-    text.metric(("memory_used_bytes", Gauge, "Memory by part."), &used);
-    let limits: Vec<_> = parts.map(|(of, part)| (of, Some(part.limit_bytes))).collect();
-    text.metric(("memory_limit_bytes", Gauge, "The most memory of each part."), &limits);
+    let used: Vec<_> = parts.clone().map(|(label, part)| (label, Some(part.used_bytes))).collect();
+    of.metric(("memory_used_bytes", Gauge, "Memory by part."), &used);
+    let limits: Vec<_> = parts.map(|(label, part)| (label, Some(part.limit_bytes))).collect();
+    of.metric(("memory_limit_bytes", Gauge, "The most memory of each part."), &limits);
     let Some(volume) = &stats.counts.volume else { return };
     let (dedup, space, work) = (&volume.dedup, &volume.space, &volume.out_of_line);
     let results = [("duplicate", dedup.duplicates), ("zero", dedup.zeroes), ("unchanged", dedup.unchanged), ("new", dedup.new_blocks)];
-    text.metric(
+    of.metric(
         ("written_blocks_total", Counter, "Blocks of 4 KiB that clients wrote, by what they were."),
         &results.map(|(result, blocks)| (Some(("result", result)), Some(blocks))),
     );
-    text.one(("deferred_blocks_total", Counter, "New blocks whose fingerprint was deferred."), Some(dedup.deferred));
-    text.one(("device_flushes_total", Counter, "Flushes of the device."), Some(volume.ledger.device_flushes));
-    text.one(("client_flushes_total", Counter, "Flushes of clients."), Some(volume.ledger.client_flushes));
-    text.one(("index_entries", Gauge, "Fingerprints in the index in memory."), Some(dedup.index_entries));
-    text.one(("index_capacity", Gauge, "Fingerprints that the index has room for."), Some(dedup.index_capacity));
+    of.one(("deferred_blocks_total", Counter, "New blocks whose fingerprint was deferred."), Some(dedup.deferred));
+    of.one(("device_flushes_total", Counter, "Flushes of the device."), Some(volume.ledger.device_flushes));
+    of.one(("client_flushes_total", Counter, "Flushes of clients."), Some(volume.ledger.client_flushes));
+    of.one(("index_entries", Gauge, "Fingerprints in the index in memory."), Some(dedup.index_entries));
+    of.one(("index_capacity", Gauge, "Fingerprints that the index has room for."), Some(dedup.index_capacity));
     let blocks =
         [("unique", space.unique_blocks), ("shared", space.shared_blocks), ("kept", space.kept_blocks), ("free", space.free_blocks)];
-    text.metric(
+    of.metric(
         (
             "blocks",
             Gauge,
@@ -151,8 +191,8 @@ fn served(text: &mut Text<'_>, stats: &Rendered<'_>) {
         ),
         &blocks.map(|(links, blocks)| (Some(("links", links)), Some(blocks))),
     );
-    text.one(("out_of_line_waiting_blocks", Gauge, "Blocks that are still to be looked up out of line."), Some(work.waiting_lbns));
-    text.one(("out_of_line_linked_blocks_total", Counter, "Duplicates found out of line."), Some(work.linked));
+    of.one(("out_of_line_waiting_blocks", Gauge, "Blocks that are still to be looked up out of line."), Some(work.waiting_lbns));
+    of.one(("out_of_line_linked_blocks_total", Counter, "Duplicates found out of line."), Some(work.linked));
 }
 
 #[cfg(test)]
@@ -160,15 +200,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_has_the_labels_of_its_volume_and_its_own_escaped() {
-        let of = [("uuid", "u".to_owned()), ("label", "a \"b\"\n\\".to_owned())];
-        let mut text = Text { out: String::new(), of: &of };
-        text.metric(("x_total", Kind::Counter, "Some."), &[(Some(("request", "read")), Some(3)), (Some(("request", "write")), None)]);
-        text.metric::<u64>(("y", Kind::Gauge, "Not known."), &[(None, None)]);
+    fn samples_have_the_labels_of_their_volume_and_their_own_escaped_and_those_of_a_metric_stand_together() {
+        let mut text = Text::default();
+        for (labels, reads) in [
+            ([("uuid", "u".to_owned()), ("label", "a \"b\"\n\\".to_owned())], 3),
+            ([("uuid", "v".to_owned()), ("label", String::new())], 4),
+        ] {
+            let mut of = Volume { text: &mut text, labels: &labels };
+            of.metric(("x_total", Kind::Counter, "Some."), &[(Some(("request", "read")), Some(reads)), (Some(("request", "write")), None)]);
+            of.metric::<u64>(("y", Kind::Gauge, "Not known."), &[(None, None)]);
+            of.one(("z", Kind::Gauge, "Known."), Some(1));
+        }
         assert_eq!(
-            text.out,
+            text.to_string(),
             "# HELP onefold_x_total Some.\n# TYPE onefold_x_total counter\n\
-             onefold_x_total{uuid=\"u\",label=\"a \\\"b\\\"\\n\\\\\",request=\"read\"} 3\n"
+             onefold_x_total{uuid=\"u\",label=\"a \\\"b\\\"\\n\\\\\",request=\"read\"} 3\n\
+             onefold_x_total{uuid=\"v\",label=\"\",request=\"read\"} 4\n\
+             # HELP onefold_z Known.\n# TYPE onefold_z gauge\n\
+             onefold_z{uuid=\"u\",label=\"a \\\"b\\\"\\n\\\\\"} 1\n\
+             onefold_z{uuid=\"v\",label=\"\"} 1\n"
         );
     }
 }

@@ -1,7 +1,6 @@
 //! Looks at attached volumes: what their servers count, and what happened between two looks.
 
-use crate::attachment::directory::run_directory;
-use crate::attachment::record::{Record, by_life};
+use crate::attachment::record::Record;
 use crate::attachment::{find, questions};
 use crate::exit::{Failed, Outcome};
 use crate::runtime::condition::{Condition, Counts};
@@ -47,9 +46,7 @@ pub struct Followed {
 /// When one of the names fits no attached volume, or the directory of records cannot be read.
 pub fn records(names: &[String]) -> Outcome<Vec<Record>> {
     if names.is_empty() {
-        let (mut alive, _) = by_life(&run_directory()?)?;
-        alive.sort_by(|a, b| (a.since, &a.location).cmp(&(b.since, &b.location)));
-        return Ok(alive);
+        return find::all_attached();
     }
     names.iter().map(|name| find::attached(name)).collect()
 }

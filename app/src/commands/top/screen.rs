@@ -4,6 +4,7 @@ use super::look::{Answer, Followed, Rates};
 use crate::commands::dedup;
 use crate::commands::stats::found;
 use crate::commands::status::slowed;
+use crate::output::percent::Percent;
 use crate::output::size::Size;
 use crate::runtime::condition::{Adaptation, PartUse};
 use crate::runtime::volume_counts::VolumeCounts;
@@ -80,7 +81,7 @@ fn cells(volume: &Followed) -> Vec<String> {
             let percent = of.and_then(VolumeCounts::saved).and_then(|saved| saved.percent);
             let available = of.filter(|of| of.space.is_complete).map(|of| Size(of.available_bytes()).to_string());
             cells.push(condition.state.clone());
-            cells.push(percent.map_or_else(dash, |percent| format!("{percent:.0} %")));
+            cells.push(percent.map_or_else(dash, |percent| Percent(percent).to_string()));
             cells.push(available.unwrap_or_else(dash));
         }
     }
