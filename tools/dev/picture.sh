@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Measure what Onefold saves on real trees and programs, and draw the picture in README.
+#
+# usage: ./dev picture [NAME...] [--dir DIRECTORY]
+#        ./dev picture --draw
+#
+# Each load runs on ext4 twice: on a bare device, and on a volume with default settings over FUSE and a loop device. The kernel counts
+# what reaches the device below, from the mount to the unmount and the detach. The figures go to docs/savings.tsv, and docs/savings.svg is
+# drawn of them; --draw only draws. With NAMEs only these loads are measured, and the figures of the others stay. Needs root, FUSE, loop
+# devices, debootstrap, e2fsprogs, up to 16 GiB below --dir (default: $TMPDIR or /var/tmp), a Debian mirror and a quarter of an hour.
+set -euo pipefail
+source tools/dev/lib.sh
+help_if_asked "$0" "$@"
+
+if [[ $* == --draw ]]; then
+    exec python3 tools/picture/draw.py
+fi
+need_root "measuring what is saved"
+if why="$(blocks_unavailable)"; then
+    die "nothing can be measured here: $why"
+fi
+bash tools/dev/setup.sh build >/dev/null
+need fio python3 debootstrap mkfs.ext4
+build_onefold
+python3 tools/picture/picture.py "$@"
+exec python3 tools/picture/draw.py

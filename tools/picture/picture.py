@@ -1,0 +1,139 @@
+"""Measures what reaches the device below a bare ext4 and below one on a volume, for real trees and programs; see tools/dev/picture.sh."""
+
+import argparse
+import datetime
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+for place in ("kit", "bench", "workloads"):
+    sys.path.insert(0, os.path.join(HERE, "..", place))
+import savings  # noqa: E402
+from bench import commit  # noqa: E402
+from block import MIB, Attached, Disk, call, since  # noqa: E402
+from debian import sh  # noqa: E402
+from onefold import Failed, run  # noqa: E402
+from programs import PROGRAMS, base_system, nothing  # noqa: E402
+
+# The versions of this repository that are checked out side by side.
+VERSIONS = 20
+
+
+def three_systems(root, cache):
+    """Unpacks the same minimal Debian three times."""
+    for number in range(3):
+        place = os.path.join(root, f"system{number}")
+        os.mkdir(place)
+        base_system(place, cache)
+
+
+def versions(root, _cache):
+    """Checks out versions of this repository, the newest and those before it at equal distances, each into a folder of its own."""
+    git = ["git", "-c", "safe.directory=*", "-C", ROOT]
+    commits = call(*git, "rev-list", "--first-parent", "HEAD").split()
+    step = max(len(commits) // VERSIONS, 1)
+    for version in commits[::step][:VERSIONS]:
+        sh(f"mkdir {root}/{version}; git -c safe.directory='*' -C {ROOT} archive {version} | tar -x -C {root}/{version}")
+
+
+def shipped(name):
+    _, setup, work, _, _ = PROGRAMS[name]
+    return setup, work
+
+
+# Each load has a setup, which is not counted, its work, and the words in the picture.
+LOADS = {
+    "systems": (nothing, three_systems, "three Debian systems side by side"),
+    "versions": (nothing, versions, f"{VERSIONS} versions of a source tree"),
+    "vm-images": (*shipped("vm-images"), "images of virtual machines, and a backup"),
+    "apt-install": (*shipped("apt-install"), "apt-get install of a browser"),
+    "apt-update": (*shipped("apt-update"), "apt-get update"),
+    "sqlite": (*shipped("sqlite-modes"), "SQLite, small synced transactions"),
+    "random": (*shipped("fio-dup0"), "neither repeated nor compressible data"),
+}
+GIB = 8
+
+
+def sync_and_unmount(root):
+    sh(f"sync -f {root}; umount {root}")
+
+
+class Bare:
+    """A device as it is."""
+
+    options = ()
+
+    def __init__(self, disk):
+        self.device = disk.device
+
+    def detach(self):
+        """Has nothing to end."""
+
+
+def measure(load, scheme, place, cache):
+    """Returns the bytes that reach the device while the load runs on this scheme, `Bare` or `Attached`."""
+    setup, work, _ = LOADS[load]
+    root = os.path.join(place, "root")
+    os.makedirs(root, exist_ok=True)
+    disk = Disk(os.path.join(place, "disk"), GIB << 30)
+    try:
+        if scheme is Attached:
+            run("create", disk.device)
+        written = None
+        for steps in (setup, work):
+            sh("echo 3 >/proc/sys/vm/drop_caches")
+            before = disk.counts()
+            on = scheme(disk) if scheme is Bare else scheme(disk.device)
+            try:
+                if steps is setup:
+                    call("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", on.device)
+                call("mount", on.device, root)
+                try:
+                    steps(root, cache)
+                finally:
+                    sync_and_unmount(root)
+            finally:
+                on.detach()
+            written = since(disk.counts(), before)["bytes"]
+        return written
+    finally:
+        disk.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev picture")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(LOADS))
+    parser.add_argument("--dir", default=os.environ.get("TMPDIR", "/var/tmp"))
+    options = parser.parse_args()
+    for name in options.names:
+        if name not in LOADS:
+            parser.error(f"unknown load '{name}'; there are {', '.join(LOADS)}")
+    if not os.path.isdir(options.dir):
+        parser.error(f"--dir {options.dir}: there is no such folder")
+    found = {row.load: row for row in savings.read()}
+    cache = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "picture")
+    os.makedirs(cache, exist_ok=True)
+    place = tempfile.mkdtemp(prefix="onefold-picture.", dir=options.dir)
+    os.environ["ONEFOLD_RUN_DIR"] = os.path.join(place, "run")
+    measured, today = commit(), datetime.date.today().isoformat()
+    try:
+        for name in options.names or LOADS:
+            bare, volume = (measure(name, scheme, place, cache) for scheme in (Bare, Attached))
+            row = savings.Row(name, today, measured, bare, volume, LOADS[name][2])
+            print(f"{row.words}: {bare / MIB:.1f} MiB bare, {volume / MIB:.1f} on a volume, {row.ratio():.2f} of that", flush=True)
+            found[name] = row
+            savings.write([found[load] for load in LOADS if load in found])
+    except (Failed, subprocess.SubprocessError) as error:
+        print(f"picture: {error}", file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
