@@ -35,6 +35,7 @@ pub mod stats;
 
 pub mod check;
 pub mod format;
+pub mod repair;
 
 #[cfg(test)]
 mod test_kit;

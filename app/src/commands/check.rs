@@ -1,4 +1,11 @@
-//! `check`: reads a volume that is not attached and recounts everything; it changes nothing.
+//! `check`: reads a volume that is not attached and recounts everything; it changes nothing unless it is to repair.
+
+mod arguments;
+mod reading;
+mod repair;
+
+pub use arguments::Arguments;
+pub use reading::Medium;
 
 use crate::attachment::find::{Found, find};
 use crate::device::backing::{Access, Backing, PATIENCE};
@@ -7,33 +14,12 @@ use crate::heartbeat::look_first;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
-use onefold_engine::check::{self, CheckSettings, Finding, MEMORY_BYTES_MIN, ReadMedium, Severity};
-use onefold_engine::interface::IoFailure;
+use onefold_engine::check::{self, CheckSettings, Finding, MEMORY_BYTES_MIN, Severity};
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
+use reading::{LISTED_MAX, Progress};
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 use uuid::Uuid;
-
-/// The number of findings that are listed; further ones are only counted.
-const LISTED_MAX: usize = 1000;
-
-/// Check a volume that is not attached: count every link, find damage and garbage; nothing is written
-#[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// Path, label or UUID.
-    volume: String,
-    /// Read every block, too, and compare it with its fingerprint.
-    #[arg(long)]
-    data: bool,
-    /// Memory for counts and buffers. With less of it, the check reads the map more often.
-    #[arg(long, value_name = "SIZE", default_value = "64M")]
-    memory: Size,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
-}
 
 #[derive(Debug, Serialize)]
 struct Checked {
@@ -149,23 +135,10 @@ impl Report for Checked {
     }
 }
 
-/// The backing store in the form that the check needs.
-pub struct Medium<'a>(pub &'a Backing);
-
-impl ReadMedium for Medium<'_> {
-    fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
-        self.0.read_bytes(at.get(), buffer).map_err(|error| {
-            tracing::warn!(%error, %at, "cannot read");
-            IoFailure
-        })
-    }
-}
-
-/// Collects findings, and shows the progress where somebody watches.
+/// Collects findings.
 struct Listener {
     lines: Vec<Line>,
-    is_watched: bool,
-    shown: Instant,
+    progress: Progress,
 }
 
 impl check::Listener for Listener {
@@ -176,11 +149,7 @@ impl check::Listener for Listener {
     }
 
     fn progress(&mut self, done: Bytes, total: Bytes) {
-        if self.is_watched && self.shown.elapsed() > Duration::from_millis(200) {
-            self.shown = Instant::now();
-            eprint!("\r{:3} %", (done.get() * 100 / total.get().max(1)).min(100));
-            let _ = std::io::stderr().flush();
-        }
+        self.progress.show(done, total);
     }
 }
 
@@ -192,19 +161,20 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     if arguments.memory.0 < MEMORY_BYTES_MIN {
         return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", arguments.memory, Size(MEMORY_BYTES_MIN))));
     }
+    if arguments.repair {
+        return repair::run(arguments);
+    }
     let Found { path, .. } = find(&arguments.volume)?;
     let backing = Backing::open_patiently(&path, Access::Read, PATIENCE)?;
     look_first(&backing)?;
     let length = Bytes(backing.facts().length);
     let settings = CheckSettings { memory_bytes: arguments.memory.0, data: arguments.data };
-    let mut listener = Listener { lines: Vec::new(), is_watched: std::io::stderr().is_terminal(), shown: Instant::now() };
+    let mut listener = Listener { lines: Vec::new(), progress: Progress::new() };
     let report = check::check(&mut Medium(&backing), length, &settings, &mut listener).map_err(|error| {
         let failed = Failed::from(error);
         Failed { message: format!("{}: {}", path.display(), failed.message), ..failed }
     })?;
-    if listener.is_watched {
-        eprint!("\r     \r");
-    }
+    listener.progress.end();
     let checked = Checked {
         path,
         uuid: Uuid::from_bytes(report.superblock.uuid).to_string(),

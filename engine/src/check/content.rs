@@ -11,7 +11,7 @@ use crate::format::{FingerprintEntry, Geometry, Kind, Superblock, unit};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Pbn, count, index};
 
 /// Blocks to be compared, in the order of their numbers, and the memory to read them into.
-pub(super) struct Content {
+pub(crate) struct Content {
     fingerprinter: Fingerprinter,
     authenticator: Authenticator,
     buffer: BufferMut,
@@ -20,17 +20,17 @@ pub(super) struct Content {
 }
 
 impl Content {
-    pub(super) fn new(superblock: &Superblock, blocks: u64) -> Self {
+    pub(crate) fn new(superblock: &Superblock, blocks: u64) -> Self {
         let (fingerprinter, authenticator) = (superblock.fingerprinter(), superblock.authenticator());
         Self { fingerprinter, authenticator, buffer: BufferMut::zeroed(index(blocks)), waiting: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, pbn: Pbn, entry: FingerprintEntry, slot_max: u8) {
+    pub(crate) fn add(&mut self, pbn: Pbn, entry: FingerprintEntry, slot_max: u8) {
         self.waiting.push((pbn, entry, slot_max));
     }
 
     /// Reads and compares all that wait.
-    pub(super) fn compare(&mut self, scan: &mut Scan, geometry: &Geometry, counts: &mut Counts, teller: &mut Teller) {
+    pub(crate) fn compare(&mut self, scan: &mut Scan, geometry: &Geometry, counts: &mut Counts, teller: &mut Teller) {
         let waiting = std::mem::take(&mut self.waiting);
         let mut rest = &waiting[..];
         while let Some(&(first, ..)) = rest.first() {

@@ -8,11 +8,11 @@ const WHOLE: u16 = 1 << 15;
 
 /// Links of one block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Links(u16);
+pub(crate) struct Links(u16);
 
 impl Links {
     /// Counts one more.
-    pub(super) fn add(&mut self, slot: u8) {
+    pub(crate) fn add(&mut self, slot: u8) {
         let number = (self.0 & NUMBER_MAX).saturating_add(1).min(NUMBER_MAX);
         let slots = u16::from(self.slot_max().max(slot)) << NUMBER_BITS;
         let whole = (self.0 & WHOLE) | if slot == 0 { WHOLE } else { 0 };
@@ -20,18 +20,18 @@ impl Links {
     }
 
     /// The number of links, up to 1023.
-    pub(super) fn number(self) -> u64 {
+    pub(crate) fn number(self) -> u64 {
         u64::from(self.0 & NUMBER_MAX)
     }
 
     /// The highest slot that is meant; 0 where none is.
-    pub(super) fn slot_max(self) -> u8 {
+    pub(crate) fn slot_max(self) -> u8 {
         let [upper, _] = (self.0 & !WHOLE).to_be_bytes();
         upper >> (NUMBER_BITS - u8::BITS)
     }
 
     /// Whether the block as a whole is meant.
-    pub(super) fn whole(self) -> bool {
+    pub(crate) fn whole(self) -> bool {
         self.0 & WHOLE != 0
     }
 }

@@ -21,9 +21,13 @@ mod scan;
 mod settings;
 mod tell;
 
+pub(crate) use content::Content;
 pub use finding::{Cause, Finding, Severity};
+pub(crate) use links::Links;
 pub use log::{LiveLog, read_log};
 pub use medium::{ReadMedium, read_superblock};
 pub use report::{Counts, Listener, Report};
 pub use run::check;
+pub(crate) use scan::{Look, Scan};
 pub use settings::{CheckSettings, MEMORY_BYTES_MIN};
+pub(crate) use tell::{Run, Teller};

@@ -256,7 +256,7 @@ impl<'a> Recount<'a> {
         let geometry = &superblock.geometry;
         let end = geometry.data_blocks.min(first + GROUP);
         let (refs_page, _) = geometry.refs_of(Pbn(first));
-        let refs = scan.page(refs_page, teller, |teller, opened| {
+        let refs = scan.page(refs_page, teller, Look::First, |teller, opened| {
             let beyond = index(end - first)..index(GROUP);
             beyond.filter(|&i| !matches!(opened.content.refs(i), 0 | REFS_UNKNOWN)).for_each(|i| teller.tell(bad_entry(refs_page, i)));
         });

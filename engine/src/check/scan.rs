@@ -11,7 +11,7 @@ use crate::interface::IoFailure;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, Epoch, count, index};
 
 /// Reads a medium, neighbouring pages of it at once.
-pub(super) struct Scan<'a> {
+pub(crate) struct Scan<'a> {
     medium: &'a mut dyn ReadMedium,
     superblock: &'a Superblock,
     buffer: BufferMut,
@@ -28,7 +28,7 @@ struct WrittenBits {
 
 /// Whether the pages of a scan are looked at for the first time, so that their damage has to be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(crate) enum Look {
     First,
     Again,
 }
@@ -75,29 +75,29 @@ fn unreadable_pages(region: Region) -> impl Fn(u64, u64) -> Finding {
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(medium: &'a mut dyn ReadMedium, superblock: &'a Superblock, pages: u64) -> Self {
+    pub(crate) fn new(medium: &'a mut dyn ReadMedium, superblock: &'a Superblock, pages: u64) -> Self {
         let written = WrittenBits { page: None, buffer: BufferMut::zeroed(1) };
         Self { medium, superblock, buffer: BufferMut::zeroed(index(pages)), written, bytes_read: 0, log: LiveLog::none(superblock) }
     }
 
     /// Puts the log's records before the content of pages from now on.
-    pub(super) fn take_log(&mut self, log: LiveLog) {
+    pub(crate) fn take_log(&mut self, log: LiveLog) {
         self.bytes_read += log.bytes_read;
         self.log = log;
     }
 
-    pub(super) fn bytes_read(&self) -> u64 {
+    pub(crate) fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
 
     /// Reads blocks of the device.
-    pub(super) fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
+    pub(crate) fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
         self.bytes_read += count(buffer.len());
         self.medium.read(at, buffer)
     }
 
     /// Visits the pages of a range of a region, in order. In those that cannot be read, all sectors are damaged.
-    pub(super) fn pages(
+    pub(crate) fn pages(
         &mut self,
         region: Region,
         range: std::ops::Range<u64>,
@@ -125,12 +125,14 @@ impl<'a> Scan<'a> {
         damage.finish(teller);
     }
 
-    /// Visits one page for the first time and returns it. If it cannot be read, all its sectors are damaged.
-    pub(super) fn page(&mut self, id: PageId, teller: &mut Teller, visit: impl FnOnce(&mut Teller, &Opened)) -> Opened {
+    /// Visits one page and returns it. If it cannot be read, all its sectors are damaged.
+    pub(crate) fn page(&mut self, id: PageId, teller: &mut Teller, look: Look, visit: impl FnOnce(&mut Teller, &Opened)) -> Opened {
         let is_readable = self.fill(id, 1).is_ok() || self.fill_one(id, 0);
         let opened = self.open(id, 0, is_readable);
         let mut damage = Damage::of(id.region);
-        damage.report(id, &opened, is_readable, self.log.epoch, teller);
+        if look == Look::First {
+            damage.report(id, &opened, is_readable, self.log.epoch, teller);
+        }
         visit(teller, &opened);
         teller.advance(BLOCK_BYTES);
         damage.finish(teller);

@@ -5,7 +5,7 @@ use super::report::Listener;
 use crate::units::Bytes;
 
 /// Passes findings on and counts them.
-pub(super) struct Teller<'a> {
+pub(crate) struct Teller<'a> {
     listener: &'a mut dyn Listener,
     /// The numbers of findings, in the order of severities.
     reported: [u64; 3],
@@ -14,20 +14,20 @@ pub(super) struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    pub(super) fn new(listener: &'a mut dyn Listener, total: u64) -> Self {
+    pub(crate) fn new(listener: &'a mut dyn Listener, total: u64) -> Self {
         Self { listener, reported: [0; 3], done: 0, total }
     }
 
-    pub(super) fn tell(&mut self, finding: Finding) {
+    pub(crate) fn tell(&mut self, finding: Finding) {
         self.reported[finding.severity() as usize] += 1;
         self.listener.finding(finding);
     }
 
-    pub(super) fn reported(&self, severity: Severity) -> u64 {
+    pub(crate) fn reported(&self, severity: Severity) -> u64 {
         self.reported[severity as usize]
     }
 
-    pub(super) fn advance(&mut self, bytes: u64) {
+    pub(crate) fn advance(&mut self, bytes: u64) {
         self.done += bytes;
         self.listener.progress(Bytes(self.done), Bytes(self.total.max(self.done)));
     }
@@ -35,14 +35,14 @@ impl<'a> Teller<'a> {
 
 /// Neighbouring numbers, reported as one finding.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Run {
+pub(crate) struct Run {
     first: u64,
     length: u64,
 }
 
 impl Run {
     /// Takes the next numbers. Earlier numbers that do not reach them are reported.
-    pub(super) fn push(&mut self, first: u64, length: u64, teller: &mut Teller, finding: impl Fn(u64, u64) -> Finding) {
+    pub(crate) fn push(&mut self, first: u64, length: u64, teller: &mut Teller, finding: impl Fn(u64, u64) -> Finding) {
         if self.length > 0 && self.first + self.length != first {
             self.finish(teller, finding);
         }
@@ -53,7 +53,7 @@ impl Run {
     }
 
     /// No more come.
-    pub(super) fn finish(&mut self, teller: &mut Teller, finding: impl Fn(u64, u64) -> Finding) {
+    pub(crate) fn finish(&mut self, teller: &mut Teller, finding: impl Fn(u64, u64) -> Finding) {
         if self.length > 0 {
             teller.tell(finding(self.first, self.length));
         }

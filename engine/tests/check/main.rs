@@ -1,7 +1,9 @@
 //! The offline check, on volumes that are harmed in one way each.
 
+mod harms;
 mod properties;
 mod reads;
+mod repair;
 mod volume;
 
 use onefold_engine::check::{Cause, CheckSettings, Counts, Finding, Severity};

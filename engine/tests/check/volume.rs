@@ -32,6 +32,11 @@ impl Medium {
     pub fn make_unreadable(&mut self, at: Bytes) {
         self.unreadable.insert(at.get());
     }
+
+    /// A write makes it readable again.
+    pub fn make_readable(&mut self, at: Bytes) {
+        self.unreadable.remove(&at.get());
+    }
 }
 
 impl ReadMedium for Medium {

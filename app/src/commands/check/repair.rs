@@ -1,0 +1,196 @@
+//! `check --repair`: shows what a repair would do, and does it when the user agrees.
+
+use super::arguments::Arguments;
+use super::reading::{LISTED_MAX, Medium, Progress};
+use crate::attachment::find::{Found, find};
+use crate::device::backing::{Access, Backing, PATIENCE};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::heartbeat::look_first;
+use crate::output::size::Size;
+use crate::output::table::Table;
+use crate::output::{Report, Style, print};
+use onefold_engine::buffer::BufferMut;
+use onefold_engine::check::{CheckSettings, Finding, Listener, ReadMedium};
+use onefold_engine::interface::IoFailure;
+use onefold_engine::repair::{Plan, RepairError, RepairMedium, carry_out, plan};
+use onefold_engine::units::{BLOCK_BYTES, Bytes};
+use serde::Serialize;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Serialize)]
+struct Repaired {
+    path: PathBuf,
+    /// Whether the plan was carried out; there may have been nothing to do.
+    done: bool,
+    superblock_copies: u64,
+    pages: u64,
+    entries_dropped: u64,
+    entries_rebuilt: u64,
+    counts: u64,
+    /// Logical blocks that are lost with it.
+    lost: u64,
+    /// The first thousand runs of them.
+    lost_runs: Vec<LostRun>,
+    #[serde(skip)]
+    is_empty: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct LostRun {
+    first_lbn: u64,
+    blocks: u64,
+}
+
+impl Report for Repaired {
+    const NAME: &'static str = "repair";
+
+    fn table(&self) -> Table {
+        let table = Table::new().row("backing store", self.path.display());
+        if self.is_empty {
+            return table.line("There is nothing to repair.");
+        }
+        let mut table = table
+            .row("superblock", format!("{} of 4 copies cannot be used; all are written anew", self.superblock_copies))
+            .row("metadata", format!("{} of pages are written anew", Size(self.pages * BLOCK_BYTES)))
+            .row("fingerprints", format!("{} dropped, {} made anew of their carriers", self.entries_dropped, self.entries_rebuilt))
+            .row("counts", format!("{} counted anew", self.counts))
+            .row("lost", format!("{} logical blocks ({})", self.lost, Size(self.lost * BLOCK_BYTES)));
+        for LostRun { first_lbn, blocks } in &self.lost_runs {
+            table = table.line(format!("lost: {blocks} logical blocks from LBN {first_lbn} on, byte {}", first_lbn * BLOCK_BYTES));
+        }
+        let listed: u64 = self.lost_runs.iter().map(|run| run.blocks).sum();
+        if self.lost > listed {
+            table = table.line(format!("lost: and {} more", self.lost - listed));
+        }
+        table.line(match (self.done, self.lost) {
+            (false, _) => "Nothing has been changed.",
+            (true, 0) => "The volume is repaired.",
+            (true, _) => "The volume is repaired. Reads of what is lost fail until it is written or discarded.",
+        })
+    }
+}
+
+/// Keeps what is lost by name.
+struct Lost {
+    runs: Vec<LostRun>,
+    progress: Progress,
+}
+
+impl Listener for Lost {
+    fn finding(&mut self, finding: Finding) {
+        if let (Finding::LostEntries { first, blocks }, true) = (finding, self.runs.len() < LISTED_MAX) {
+            self.runs.push(LostRun { first_lbn: first.get(), blocks });
+        }
+    }
+
+    fn progress(&mut self, done: Bytes, total: Bytes) {
+        self.progress.show(done, total);
+    }
+}
+
+/// The backing store in the form that the repair needs.
+struct Writable<'a>(&'a Backing);
+
+impl ReadMedium for Writable<'_> {
+    fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
+        Medium(self.0).read(at, buffer)
+    }
+}
+
+impl RepairMedium for Writable<'_> {
+    fn write(&mut self, at: Bytes, block: &BufferMut) -> Result<(), IoFailure> {
+        self.0.write(at.get(), block).map_err(|error| {
+            tracing::error!(%error, %at, "cannot write");
+            IoFailure
+        })
+    }
+
+    fn flush(&mut self) -> Result<(), IoFailure> {
+        self.0.flush().map_err(|error| {
+            tracing::error!(%error, "cannot flush");
+            IoFailure
+        })
+    }
+}
+
+/// Plans a repair, shows it, and carries it out if the user agrees.
+///
+/// # Errors
+/// When the volume is in use, was not closed, or cannot be written. What is lost is no error but an exit code.
+pub(super) fn run(arguments: &Arguments) -> Outcome<Exit> {
+    let Found { path, .. } = find(&arguments.volume)?;
+    let backing = Backing::open_patiently(&path, Access::of(false, arguments.buffered), PATIENCE)?;
+    look_first(&backing)?;
+    let settings = CheckSettings { memory_bytes: arguments.memory.0, data: arguments.data };
+    let mut lost = Lost { runs: Vec::new(), progress: Progress::new() };
+    let device_bytes = Bytes(backing.facts().length);
+    let planned = plan(&mut Writable(&backing), device_bytes, &settings, &mut lost).map_err(|error| failed(&path, error))?;
+    lost.progress.end();
+    let mut report = repaired(path, &planned, lost.runs);
+    let style = Style::of(arguments.json);
+    if planned.is_empty() {
+        print(&report, style);
+        return Ok(Exit::Done);
+    }
+    if !arguments.yes {
+        print(&report, style);
+        if !is_wanted(&planned) {
+            return Ok(Exit::Damaged);
+        }
+    }
+    let mut lost = Lost { runs: Vec::new(), progress: Progress::new() };
+    carry_out(&mut Writable(&backing), planned, &settings, &mut lost).map_err(|error| failed(&report.path, error))?;
+    lost.progress.end();
+    report.done = true;
+    print(&report, style);
+    Ok(if report.lost == 0 { Exit::Done } else { Exit::Damaged })
+}
+
+fn repaired(path: PathBuf, plan: &Plan, lost_runs: Vec<LostRun>) -> Repaired {
+    Repaired {
+        path,
+        done: false,
+        superblock_copies: plan.superblock_copies,
+        pages: plan.pages,
+        entries_dropped: plan.entries_dropped,
+        entries_rebuilt: plan.entries_rebuilt,
+        counts: plan.counts,
+        lost: plan.lost,
+        lost_runs,
+        is_empty: plan.is_empty(),
+    }
+}
+
+/// Asks on the terminal. Where there is none, tells what to type.
+fn is_wanted(plan: &Plan) -> bool {
+    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        eprintln!("onefold: --yes repairs it");
+        return false;
+    }
+    let loss = if plan.lost > 0 { " What is lost cannot be had back by another repair." } else { "" };
+    eprint!("Repair?{loss} [y/N] ");
+    let _ = std::io::stderr().flush();
+    let mut typed = String::new();
+    let is_read = std::io::stdin().lock().read_line(&mut typed).is_ok();
+    is_read && matches!(typed.trim(), "y" | "Y" | "yes")
+}
+
+fn failed(path: &Path, error: RepairError) -> Failed {
+    let at = path.display();
+    match error {
+        RepairError::Open(error) => {
+            let failed = Failed::from(error);
+            Failed { message: format!("{at}: {}", failed.message), ..failed }
+        }
+        RepairError::NotClosed => Failed::new(Exit::Damaged, format!("{at}: the volume was not closed in order")).next(
+            "`onefold attach` and `onefold detach` close it. If it can only be read then, its log is damaged: copy its content to another \
+             volume.",
+        ),
+        RepairError::TooMuch { blocks } => {
+            Failed::new(Exit::Damaged, format!("{at}: more than {blocks} blocks are damaged")).next("Give more --memory.")
+        }
+        RepairError::Device => Failed::new(Exit::DeviceFailed, format!("{at}: the device failed during the repair"))
+            .next("Look at the device; `onefold check --repair` goes on."),
+    }
+}

@@ -1,0 +1,150 @@
+//! `check --repair`, on a real volume whose files are harmed.
+
+mod common;
+
+use common::home::Home;
+use common::nbd_client::*;
+use serde_json::Value;
+
+const IMAGE: &str = "disk.img";
+const BLOCK: usize = 4096;
+const BLOCKS: usize = 600;
+
+/// Content that compresses and content that does not, in turns of 50 blocks.
+fn content(block: usize) -> Vec<u8> {
+    let mut state = block as u64 + 1;
+    let mut noise = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    match block / 50 % 2 {
+        0 => (0..BLOCK).map(|_| noise()).collect(),
+        _ => format!("line of block {block}\n").into_bytes().into_iter().cycle().take(BLOCK).collect(),
+    }
+}
+
+/// A closed volume with that content.
+fn written(home: &Home, options: &[&str]) {
+    home.says(0, &[&["create", IMAGE, "--size", "64M"], options].concat());
+    let socket = home.attach(IMAGE, &[]);
+    let mut client = Client::ready_for(&socket, true, "");
+    for block in 0..BLOCKS {
+        client.write(0, (block * BLOCK) as u64, &content(block)).unwrap();
+        if block % 20 == 19 {
+            client.command(FLUSH, 0, 0, 0).unwrap();
+        }
+    }
+    drop(client);
+    home.says(0, &["detach", IMAGE]);
+}
+
+/// Changes bytes of the backing file.
+fn harm(home: &Home, at: usize, change: impl FnOnce(&mut [u8])) {
+    let mut bytes = home.read(IMAGE);
+    change(&mut bytes[at..at + BLOCK]);
+    home.write(IMAGE, bytes);
+}
+
+/// The place of a region.
+fn region(home: &Home, name: &str) -> usize {
+    let dump = home.json(&["dump", IMAGE]);
+    let extents = dump["superblock"]["extents"].as_array().or(dump["extents"].as_array()).expect("extents").clone();
+    let extent = extents.iter().find(|extent| extent["region"] == name).expect("the region");
+    usize::try_from(extent["at"].as_u64().expect("a place")).unwrap()
+}
+
+/// Reads all content. Returns the blocks that cannot be read; all others have to be as they were written.
+fn unreadable(home: &Home) -> Vec<usize> {
+    let socket = home.attach(IMAGE, &[]);
+    let mut failed = Vec::new();
+    for block in 0..BLOCKS {
+        let mut client = Client::ready_for(&socket, true, "");
+        match client.read((block * BLOCK) as u64, BLOCK as u32) {
+            Ok(bytes) => assert!(bytes == content(block), "block {block} is other content"),
+            Err(_) => failed.push(block),
+        }
+    }
+    home.says(0, &["detach", IMAGE]);
+    failed
+}
+
+/// The logical blocks that a repair names as lost.
+fn lost(report: &Value) -> Vec<usize> {
+    let number = |value: &Value| usize::try_from(value.as_u64().unwrap()).unwrap();
+    let runs = report["lost_runs"].as_array().unwrap();
+    runs.iter().flat_map(|run| number(&run["first_lbn"])..number(&run["first_lbn"]) + number(&run["blocks"])).collect()
+}
+
+#[test]
+fn damaged_metadata_is_made_anew_and_nothing_is_lost_with_it() {
+    for mode in ["log", "ordered"] {
+        let home = Home::new();
+        written(&home, &["--commit-mode", mode]);
+        for name in ["refs", "fingerprints"] {
+            let at = region(&home, name);
+            harm(&home, at, |page| page.iter_mut().for_each(|byte| *byte ^= 0x55));
+        }
+        let copy = home.read(IMAGE).len() - BLOCK;
+        harm(&home, copy, |page| page.fill(0));
+        assert!(home.says(6, &["check", "--data", IMAGE]).contains("DAMAGED"));
+
+        let before = home.read(IMAGE);
+        let plan = home.says(6, &["check", "--repair", IMAGE]);
+        assert!(plan.contains("1 of 4 copies") && plan.contains("Nothing has been changed.") && plan.contains("--yes"), "{plan}");
+        assert!(home.read(IMAGE) == before, "a plan has changed the volume");
+        let done: Value = serde_json::from_str(&home.says(0, &["check", "--repair", "--yes", "--json", IMAGE])).unwrap();
+        assert_eq!((done["done"].as_bool(), done["lost"].as_u64()), (Some(true), Some(0)), "{done:#}");
+        let has_packs = mode == "log";
+        assert_eq!(done["entries_rebuilt"].as_u64() > Some(0), has_packs, "{done:#}");
+        assert!(home.says(0, &["check", "--repair", IMAGE]).contains("There is nothing to repair."));
+        assert_eq!(home.json(&["check", "--data", IMAGE])["sound"].as_bool(), Some(true));
+        assert!(unreadable(&home).is_empty());
+        assert_eq!(home.json(&["check", "--data", IMAGE])["sound"].as_bool(), Some(true), "and it is as good as any other");
+    }
+}
+
+#[test]
+fn what_nothing_describes_any_more_is_lost_by_name() {
+    let home = Home::new();
+    written(&home, &[]);
+    // Entries 100 to 199, and a block of data.
+    let map = region(&home, "map");
+    harm(&home, map, |page| page[512..1024].fill(0xaa));
+    let pbn = home.json(&["dump", IMAGE, "--lbn", "300"])["leads_to"]["pbn"].as_u64();
+    let data = region(&home, "data") + usize::try_from(pbn.expect("a block")).unwrap() * BLOCK;
+    harm(&home, data, |block| block[2000] ^= 1);
+    let report: Value = serde_json::from_str(&home.says(6, &["check", "--repair", "--data", "--yes", "--json", IMAGE])).unwrap();
+    let lost = lost(&report);
+    assert!((100..200).chain([300]).all(|lbn| lost.contains(&lbn)) && lost.len() < 120, "{lost:?}");
+    assert_eq!(unreadable(&home), lost, "what is lost is an error, and nothing else is");
+    assert!(home.says(6, &["check", "--data", IMAGE]).contains("are lost; writing or discarding them heals them"));
+
+    // Writing heals.
+    let socket = home.attach(IMAGE, &[]);
+    let mut client = Client::ready_for(&socket, true, "");
+    lost.iter().for_each(|&block| client.write(0, (block * BLOCK) as u64, &content(block)).unwrap());
+    drop(client);
+    home.says(0, &["detach", IMAGE]);
+    assert_eq!(home.json(&["check", "--data", IMAGE])["sound"].as_bool(), Some(true));
+    assert!(unreadable(&home).is_empty());
+}
+
+#[test]
+fn a_repair_refuses_what_is_in_use_was_not_closed_or_is_no_volume() {
+    let home = Home::new();
+    written(&home, &[]);
+    home.complaint(2, &["check", IMAGE, "--yes"], "--repair");
+    home.complaint(2, &["check", IMAGE, "--repair", "--memory", "1K"], "--memory 1 KiB: at least 1 MiB");
+    home.complaint(3, &["check", "nowhere", "--repair"], "nowhere");
+    let socket = home.attach(IMAGE, &[]);
+    home.complaint(4, &["check", IMAGE, "--repair", "--yes"], "attached");
+    let mut client = Client::ready_for(&socket, true, "");
+    client.write(0, 0, &content(7)).unwrap();
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    drop(client);
+    home.kill(IMAGE);
+    home.complaint(6, &["check", IMAGE, "--repair", "--yes"], "was not closed in order");
+    home.attach(IMAGE, &[]);
+    home.says(0, &["detach", IMAGE]);
+    assert!(home.says(0, &["check", IMAGE, "--repair", "--yes"]).contains("There is nothing to repair."));
+}

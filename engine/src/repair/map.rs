@@ -1,0 +1,85 @@
+//! The pages of the map: those that change, and what is lost with them.
+
+use super::error::RepairError;
+use super::links::Reliable;
+use super::write::{RepairMedium, Writer};
+use crate::check::{Finding, Look, ReadMedium, Run, Scan, Teller};
+use crate::format::page::SECTORS;
+use crate::format::{MapEntry, Opened, PageContent, PageId, Region, Superblock};
+use crate::units::{Lbn, count, index};
+
+/// Returns the pages that will change, and the number of logical blocks that will be lost, which the teller names.
+pub(super) fn damaged<M: ReadMedium>(medium: &mut M, superblock: &Superblock, reliable: &Reliable, teller: &mut Teller) -> (Vec<u64>, u64) {
+    let geometry = &superblock.geometry;
+    let (mut pages, mut lost, mut run) = (Vec::new(), 0, Run::default());
+    let named = |first, blocks| Finding::LostEntries { first: Lbn(first), blocks };
+    let mut scan = Scan::new(medium, superblock, 16);
+    scan.pages(Region::Map, 0..geometry.pages(Region::Map), Look::Again, teller, &mut |teller, id, opened| {
+        let Some(settled) = settle(superblock, reliable, id, opened) else { return };
+        pages.push(id.index);
+        for i in settled.lost {
+            run.push(geometry.first_lbn(id).get() + i, 1, teller, named);
+            lost += 1;
+        }
+    });
+    run.finish(teller, named);
+    (pages, lost)
+}
+
+/// Writes these pages as they will be.
+pub(super) fn write<M: RepairMedium>(
+    medium: &mut M,
+    superblock: &Superblock,
+    reliable: &Reliable,
+    pages: &[u64],
+    writer: &mut Writer,
+) -> Result<(), RepairError> {
+    let mut mute = |_| ();
+    let mut teller = Teller::new(&mut mute, 0);
+    for &page in pages {
+        let id = PageId { region: Region::Map, index: page };
+        let opened = Scan::new(medium, superblock, 1).page(id, &mut teller, Look::Again, |_, _| ());
+        if let Some(mut settled) = settle(superblock, reliable, id, &opened) {
+            writer.page(medium, id, &mut settled.content)?;
+        }
+    }
+    Ok(())
+}
+
+/// A page as it will be.
+struct Settled {
+    content: PageContent,
+    /// The places of entries that will be lost and were not.
+    lost: Vec<u64>,
+}
+
+/// The page as it will be, unless it stays as it is.
+fn settle(superblock: &Superblock, reliable: &Reliable, id: PageId, opened: &Opened) -> Option<Settled> {
+    let mut settled = Settled { content: opened.content.clone(), lost: Vec::new() };
+    let mut changes = opened.damaged != 0;
+    let per_sector = index(Region::Map.entries_per_sector());
+    reliable.entries(id, opened, &mut |i, is_inside, left| {
+        let is_damaged = opened.damaged & (1 << (i / per_sector)) != 0;
+        let stored = opened.content.stored_map(i);
+        if is_inside && left == MapEntry::Lost && (is_damaged || stored != Ok(MapEntry::Lost)) {
+            settled.lost.push(count(i));
+        }
+        if is_damaged || stored != Ok(left) {
+            settled.content.set_map(i, left);
+            changes = true;
+        }
+    });
+    changes |= put_tags_right(superblock, opened, &mut settled.content);
+    changes.then_some(settled)
+}
+
+/// Gives damaged sectors, and those with the tag of an epoch that never was, a tag that they can have. Returns whether there was one.
+pub(super) fn put_tags_right(superblock: &Superblock, opened: &Opened, content: &mut PageContent) -> bool {
+    let newest = superblock.last_epoch.get();
+    let is_wrong = |&sector: &usize| opened.damaged & (1 << sector) != 0 || opened.content.tag(sector) > newest;
+    let wrong: Vec<usize> = (0..SECTORS).filter(is_wrong).collect();
+    // Mode ordered has no tags.
+    let tag = if superblock.log_tail.is_some() { newest } else { 0 };
+    wrong.iter().for_each(|&sector| content.set_tag(sector, tag));
+    !wrong.is_empty()
+}

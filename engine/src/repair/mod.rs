@@ -1,0 +1,141 @@
+//! The offline repair of a volume that was closed: what cannot be relied on is given up by name, and counts are made anew.
+//!
+//! 1. A plan comes first, and changes nothing. What is done is what the plan says.
+//! 2. A logical block is given up only where nothing says any more what it holds: its entry is damaged or has no meaning, or what it
+//!    links to is not there. It is lost by name, and a read of it fails until it is written or discarded.
+//! 3. A fingerprint entry that is damaged is none; that of a carrier is made anew of the carrier, which proves itself.
+//! 4. Counts are those of the links and entries that are left.
+//! 5. Links leave the map first. Of a page of counts and its entries, counts rise, then entries change, then counts fall, each flushed
+//!    before the next. So a repair that is cut off at any write leaves no count below its links (P3), and the next one goes on.
+//! 6. At the end all copies of the superblock are written, one pair after the other.
+
+mod bits;
+mod counts;
+mod entries;
+mod error;
+mod fates;
+mod find;
+mod links;
+mod map;
+mod write;
+
+use crate::check::{CheckSettings, Listener, ReadMedium, Teller, read_superblock};
+use crate::format::{Chosen, CopyState, Region, Superblock, pair_of};
+use crate::units::{BLOCK_BYTES, Bytes, Pbn, count};
+use counts::Tallies;
+pub use error::RepairError;
+use fates::Fates;
+use links::Reliable;
+pub use write::RepairMedium;
+use write::Writer;
+
+/// A repair that is planned.
+#[derive(Debug)]
+pub struct Plan {
+    /// Copies of the superblock that cannot be used.
+    pub superblock_copies: u64,
+    /// Logical blocks that will be lost, beside those that are already.
+    pub lost: u64,
+    /// Fingerprint entries that will be dropped, and those that will be made anew of the carrier that they are of.
+    pub entries_dropped: u64,
+    pub entries_rebuilt: u64,
+    /// Blocks whose count will be another.
+    pub counts: u64,
+    /// Pages of metadata that will be written, bits of *written* not included.
+    pub pages: u64,
+    superblock: Superblock,
+    fates: Fates,
+    bits: Vec<u64>,
+    map: Vec<u64>,
+    groups: Vec<u64>,
+}
+
+impl Plan {
+    /// Whether there is nothing to repair.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.superblock_copies == 0 && self.bits.is_empty() && self.map.is_empty() && self.groups.is_empty()
+    }
+}
+
+/// Plans a repair. With `settings.data` blocks that do not hold what their entries say are given up, too. Logical blocks that
+/// will be lost are reported to the listener as lost entries.
+///
+/// # Errors
+/// When no superblock can be used, when the volume was not closed, or when more is damaged than memory can hold.
+pub fn plan<M: ReadMedium>(
+    medium: &mut M,
+    device_bytes: Bytes,
+    settings: &CheckSettings,
+    listener: &mut dyn Listener,
+) -> Result<Plan, RepairError> {
+    let chosen = read_superblock(medium, device_bytes)?;
+    if !chosen.superblock.clean {
+        return Err(RepairError::NotClosed);
+    }
+    let superblock_copies = count(chosen.states.iter().filter(|state| !matches!(state, CopyState::Sound { .. })).count());
+    let superblock = Chosen::into_service(chosen);
+    let geometry = &superblock.geometry;
+    let mut teller = Teller::new(listener, bytes_of(&superblock, settings));
+    let bits = bits::damaged(medium, &superblock, &mut teller);
+    let fates = find::find(medium, &superblock, settings, &mut teller)?;
+    let reliable = Reliable { geometry, has_slots: superblock.has_slots(), fates: &fates };
+    let (map, lost) = map::damaged(medium, &superblock, &reliable, &mut teller);
+    let mut groups = Vec::new();
+    let mut tallies = Tallies::default();
+    counts::judge(medium, &superblock, &reliable, settings, &mut teller, &mut |_, settled| {
+        if !settled.is_as_stored() {
+            groups.push(settled.first);
+            tallies.add(&settled);
+        }
+        Ok(())
+    })?;
+    let pages = count(map.len()) + tallies.pages;
+    let Tallies { entries_dropped, entries_rebuilt, counts, .. } = tallies;
+    Ok(Plan { superblock_copies, lost, entries_dropped, entries_rebuilt, counts, pages, superblock, fates, bits, map, groups })
+}
+
+/// Carries out a plan.
+///
+/// # Errors
+/// When the device fails. A repair that begins again goes on.
+pub fn carry_out<M: RepairMedium>(
+    medium: &mut M,
+    plan: Plan,
+    settings: &CheckSettings,
+    listener: &mut dyn Listener,
+) -> Result<(), RepairError> {
+    let Plan { mut superblock, fates, bits, map, groups, .. } = plan;
+    let mut teller = Teller::new(listener, bytes_of(&superblock, settings));
+    let mut writer = Writer::new(&superblock);
+    bits::write(medium, &superblock, &bits, &mut writer)?;
+    let reliable = Reliable { geometry: &superblock.geometry, has_slots: superblock.has_slots(), fates: &fates };
+    map::write(medium, &superblock, &reliable, &map, &mut writer)?;
+    medium.flush()?;
+    let is_planned = |first: u64| groups.binary_search(&first).is_ok();
+    counts::judge(medium, &superblock, &reliable, settings, &mut teller, &mut |medium, settled| {
+        if is_planned(settled.first) {
+            settled.write(medium, &mut writer)?;
+        }
+        Ok(())
+    })?;
+    medium.flush()?;
+    bits::set(medium, &superblock, &mut writer)?;
+    medium.flush()?;
+    superblock.garbage_possible = false;
+    superblock.recount_position = Pbn(0);
+    for _pair in 0..2 {
+        superblock.generation += 1;
+        write::superblock(medium, &superblock, pair_of(superblock.generation))?;
+        medium.flush()?;
+    }
+    Ok(())
+}
+
+/// About as many bytes as a plan, or its execution, reads.
+fn bytes_of(superblock: &Superblock, settings: &CheckSettings) -> u64 {
+    let geometry = &superblock.geometry;
+    let passes = count(links::windows(geometry.data_blocks, settings.memory_bytes).count());
+    let tables = geometry.pages(Region::Refs) + 2 * geometry.pages(Region::Fingerprints) + (2 * passes + 1) * geometry.pages(Region::Map);
+    (tables + if settings.data { geometry.data_blocks } else { 0 }) * BLOCK_BYTES
+}
