@@ -26,11 +26,8 @@ pub(super) fn damaged<M: ReadMedium>(medium: &mut M, superblock: &Superblock, te
 /// The page as it will be.
 fn settle(geometry: &Geometry, id: PageId, opened: &Opened) -> PageContent {
     let mut content = opened.content.clone();
-    let bits = 0..index(Region::Written.entries_per_page());
-    bits.filter(|&bit| content.bit(bit) && geometry.page_of_written(id, bit).is_none())
-        .collect::<Vec<_>>()
-        .into_iter()
-        .for_each(|bit| content.set_bit(bit, false));
+    let behind = (0..index(Region::Written.entries_per_page())).filter(|&bit| geometry.page_of_written(id, bit).is_none());
+    behind.for_each(|bit| content.set_bit(bit, false));
     content
 }
 

@@ -5,9 +5,11 @@ use super::error::RepairError;
 use super::fates::{Carrier, FATE_BYTES, Fates};
 use super::links::{Reliable, group_of, windows};
 use crate::buffer::BufferMut;
-use crate::check::{CheckSettings, Content, Counts, Finding, Look, ReadMedium, Scan, Teller};
+use crate::check::{CheckSettings, Content, Counts, Finding, Links, Look, ReadMedium, Scan, Teller};
 use crate::format::{FingerprintEntry, Kind, Region, Superblock, unit};
 use crate::units::{Pbn, count, index};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Looks at each block that has links or an entry: at its content where the settings want that, or where nothing else says what it is.
 pub(super) fn find<M: ReadMedium>(
@@ -25,50 +27,71 @@ pub(super) fn find<M: ReadMedium>(
         let links = all.count(&mut scan, teller, &window);
         for first in window.clone().step_by(index(Region::Refs.entries_per_page())) {
             let group = group_of(first, blocks);
-            let (mut named, mut carriers, mut unnamed) = (Content::new(superblock, 16), Vec::new(), Vec::new());
-            let pages = group.start / Region::Fingerprints.entries_per_page()..group.end.div_ceil(Region::Fingerprints.entries_per_page());
-            scan.pages(Region::Fingerprints, pages, Look::Again, teller, &mut |_, id, opened| {
-                for i in 0..index(Region::Fingerprints.entries_per_page()) {
-                    let pbn = superblock.geometry.first_pbn(id) + count(i);
-                    if !group.contains(&pbn.get()) {
-                        continue;
-                    }
-                    let links = links[index(pbn.get() - window.start)];
-                    let entry = entry_of(superblock, id, opened, i);
-                    let is_carrier = entry.is_some_and(|entry| entry.kind == Kind::Carrier);
-                    if links.whole() && is_carrier {
-                        fates.of(pbn).loses_whole = true;
-                    }
-                    if links.slot_max() > 0 && !is_carrier {
-                        unnamed.push(pbn);
-                    }
-                    if let Some(entry) = entry.filter(|entry| settings.data && !entry.is_none()) {
-                        named.add(pbn, entry, links.slot_max());
-                        carriers.extend(is_carrier.then_some((pbn, entry)));
-                    }
-                }
-            });
-            for pbn in unnamed {
-                match carrier(&mut scan, superblock, pbn) {
-                    Some(carrier) => fates.be(pbn, carrier),
-                    None => fates.of(pbn).slots = Some(0),
-                }
-            }
-            for pbn in differing(&mut named, &mut scan, superblock) {
-                match carrier(&mut scan, superblock, pbn) {
-                    // It is whole, but a link means a slot that it does not have; or it is a carrier, whatever its entry says.
-                    Some(carrier) if carriers.contains(&(pbn, carrier.entry)) || fates.entry(pbn) == Some(carrier.entry) => {
-                        fates.be(pbn, carrier)
-                    }
-                    _ => fates.lose(pbn),
-                }
-            }
+            let of_group = &links[index(group.start - window.start)..index(group.end - window.start)];
+            Suspects::of(&mut scan, superblock, &group, of_group, settings.data, teller).judge(&mut scan, superblock, &mut fates);
             if fates.number() > most {
                 return Err(RepairError::TooMuch { blocks: most });
             }
         }
     }
     Ok(fates)
+}
+
+/// The blocks of a page of counts that are not what their links want, or have to be looked at.
+struct Suspects {
+    /// Links mean these carriers as a whole.
+    linked_as_a_whole: Vec<Pbn>,
+    /// Links mean slots of these, and their entries do not say that they are carriers.
+    unnamed: Vec<Pbn>,
+    /// These have entries to compare them with.
+    named: Content,
+    /// The entries of carriers among those.
+    carriers: BTreeMap<Pbn, FingerprintEntry>,
+}
+
+impl Suspects {
+    fn of(scan: &mut Scan, superblock: &Superblock, group: &Range<u64>, links: &[Links], data: bool, teller: &mut Teller) -> Self {
+        let per_page = Region::Fingerprints.entries_per_page();
+        let (linked_as_a_whole, unnamed) = (Vec::new(), Vec::new());
+        let mut found = Self { linked_as_a_whole, unnamed, named: Content::new(superblock, 16), carriers: BTreeMap::new() };
+        let pages = group.start / per_page..group.end.div_ceil(per_page);
+        scan.pages(Region::Fingerprints, pages, Look::Again, teller, &mut |_, id, opened| {
+            let blocks = (0..index(per_page)).map(|i| (i, superblock.geometry.first_pbn(id) + count(i)));
+            for (i, pbn) in blocks.filter(|(_, pbn)| group.contains(&pbn.get())) {
+                let links = links[index(pbn.get() - group.start)];
+                let entry = entry_of(superblock, id, opened, i);
+                match entry.is_some_and(|entry| entry.kind == Kind::Carrier) {
+                    true if links.whole() => found.linked_as_a_whole.push(pbn),
+                    false if links.slot_max() > 0 => found.unnamed.push(pbn),
+                    _ => {}
+                }
+                if let Some(entry) = entry.filter(|entry| data && !entry.is_none()) {
+                    found.named.add(pbn, entry, links.slot_max());
+                    found.carriers.extend(Some((pbn, entry)).filter(|_| entry.kind == Kind::Carrier));
+                }
+            }
+        });
+        found
+    }
+
+    /// Looks at those that have to be looked at, and decides.
+    fn judge(mut self, scan: &mut Scan, superblock: &Superblock, fates: &mut Fates) {
+        self.linked_as_a_whole.iter().for_each(|&pbn| fates.of(pbn).loses_whole = true);
+        for pbn in self.unnamed {
+            match carrier(scan, superblock, pbn) {
+                Some(carrier) => fates.be(pbn, carrier),
+                None => fates.of(pbn).slots = Some(0),
+            }
+        }
+        for pbn in differing(&mut self.named, scan, superblock) {
+            // It may be a carrier, whatever its entry says; or the one of its entry, and a link means a slot that it does not have.
+            let wanted = fates.entry(pbn).or(self.carriers.get(&pbn).copied());
+            match carrier(scan, superblock, pbn).filter(|carrier| wanted == Some(carrier.entry)) {
+                Some(carrier) => fates.be(pbn, carrier),
+                None => fates.lose(pbn),
+            }
+        }
+    }
 }
 
 /// The blocks that do not hold what was added, or cannot be read.
