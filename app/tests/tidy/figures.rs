@@ -2,10 +2,10 @@
 //!
 //! 1. A row says when, at which commit, on which processor and by which command its figure was measured. Rows are only ever appended.
 //! 2. A page quotes a figure as a link to the table that ends with the figure's name. It says what the newest row of that name says.
+//! 3. The picture in README is drawn of `docs/savings.tsv`.
 
 use super::{pass_or_list, root, texts};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 
 const TABLE: &str = "docs/figures.tsv";
@@ -132,15 +132,22 @@ fn pages_quote_the_newest_figures() {
     pass_or_list(&findings);
 }
 
+/// Runs a script of the tree, which has to end well. No compiled copy of it is left there.
+fn passes(test: &str, words: &[&str]) {
+    match Command::new("python3").arg("-B").args(words).current_dir(root()).output() {
+        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => super::skipped(test, &format!("python3: {error}")),
+    }
+}
+
 #[test]
 fn the_recorder_of_figures_keeps_its_rules() {
-    let script = Path::new("tools/bench/figures_test.py");
-    // No compiled copy is left in the tree.
-    let words = ["-B".as_ref(), script.as_os_str()];
-    match Command::new("python3").args(words).current_dir(root()).output() {
-        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-        Err(error) => super::skipped("the_recorder_of_figures_keeps_its_rules", &format!("python3: {error}")),
-    }
+    passes("the_recorder_of_figures_keeps_its_rules", &["tools/bench/figures_test.py"]);
+}
+
+#[test]
+fn the_picture_of_savings_is_drawn_of_the_figures_beside_it() {
+    passes("the_picture_of_savings_is_drawn_of_the_figures_beside_it", &["tools/picture/draw.py", "--check"]);
 }
 
 #[test]
