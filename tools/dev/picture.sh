@@ -15,6 +15,8 @@ help_if_asked "$0" "$@"
 if [[ $* == --draw ]]; then
     exec python3 tools/picture/draw.py
 fi
+# Before anything is built: a build takes minutes.
+python3 tools/picture/picture.py --check "$@"
 need_root "measuring what is saved"
 if why="$(blocks_unavailable)"; then
     die "nothing can be measured here: $why"

@@ -108,12 +108,15 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev picture")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(LOADS))
     parser.add_argument("--dir", default=os.environ.get("TMPDIR", "/var/tmp"))
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     for name in options.names:
         if name not in LOADS:
             parser.error(f"unknown load '{name}'; there are {', '.join(LOADS)}")
     if not os.path.isdir(options.dir):
         parser.error(f"--dir {options.dir}: there is no such folder")
+    if options.check:
+        return 0
     found = {row.load: row for row in savings.read()}
     cache = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "picture")
     os.makedirs(cache, exist_ok=True)
