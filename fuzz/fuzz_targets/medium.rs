@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::Legacy;
 use onefold_fuzz::craft::craft;
-use onefold_fuzz::volume::{Changed, Input, bases, is_checked, is_served};
+use onefold_fuzz::volume::{Changed, Input, bases, is_checked, is_repaired, is_served};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&mode, data)) = data.split_first() else { return };
@@ -20,6 +20,7 @@ fuzz_target!(|data: &[u8]| {
     let medium = medium.whole();
     if input.is_chosen(32) {
         is_checked(&medium);
+        is_repaired(medium.clone());
     }
     let commit_mode = [None, Some(CommitMode::Log), Some(CommitMode::Ordered)][usize::from(mode >> 4) % 3];
     let _ = is_served(medium, commit_mode, Legacy::default(), &mut input);

@@ -11,7 +11,7 @@ use onefold_engine::format::{CommitMode, Superblock, choose, claimed_bytes, end_
 use onefold_engine::interface::Legacy;
 use onefold_engine::units::{BLOCK_SIZE, Bytes};
 use onefold_fuzz::craft::{Draw, change_superblock};
-use onefold_fuzz::volume::{Changed, Input, bases, is_checked, is_served, superblocks};
+use onefold_fuzz::volume::{Changed, Input, bases, is_checked, is_repaired, is_served, superblocks};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&mode, data)) = data.split_first() else { return };
@@ -49,6 +49,7 @@ fn serve(mode: u8, data: &[u8]) {
     let medium = medium.whole();
     if input.is_chosen(64) {
         is_checked(&medium);
+        is_repaired(medium.clone());
     }
     let commit_mode = [None, Some(CommitMode::Log), Some(CommitMode::Ordered)][usize::from((mode >> 4) & 7) % 3];
     let _ = is_served(medium, commit_mode, Legacy::default(), &mut input);

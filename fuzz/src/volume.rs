@@ -3,10 +3,12 @@
 use crate::craft::{Draw, Medium, Page, newest};
 use crate::machine::Machine;
 use crate::media::{chosen, pattern};
+use onefold_engine::buffer::BufferMut;
 use onefold_engine::check::{CheckSettings, Finding, ReadMedium, check};
 use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::{CommitMode, FormatStep, Geometry, ProtectedRange, Superblock, Wish, format};
 use onefold_engine::interface::{Event, IoFailure, Legacy, Op, Reply};
+use onefold_engine::repair::{RepairMedium, carry_out, plan};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Lbn, index};
 use std::sync::OnceLock;
@@ -189,10 +191,55 @@ impl ReadMedium for InMemory<'_> {
     }
 }
 
+struct Writable<'a>(&'a mut [u8]);
+
+impl ReadMedium for Writable<'_> {
+    fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
+        InMemory(self.0).read(at, buffer)
+    }
+}
+
+impl RepairMedium for Writable<'_> {
+    fn write(&mut self, at: Bytes, block: &BufferMut) -> Result<(), IoFailure> {
+        let begin = usize::try_from(at.get()).map_err(|_| IoFailure)?;
+        let place = self.0.get_mut(begin..).and_then(|rest| rest.get_mut(..block.bytes().len())).ok_or(IoFailure)?;
+        place.copy_from_slice(block.bytes());
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), IoFailure> {
+        Ok(())
+    }
+}
+
+const CHECK: CheckSettings = CheckSettings { memory_bytes: MEMORY_BYTES, data: true };
+
 /// Checks that the offline check of a changed volume ends.
 pub fn is_checked(medium: &[u8]) {
-    let settings = CheckSettings { memory_bytes: MEMORY_BYTES, data: true };
-    let _ = check(&mut InMemory(medium), Bytes(MEDIUM_BYTES), &settings, &mut |finding: Finding| drop(finding.to_string()));
+    let _ = findings(medium);
+}
+
+/// Returns what it finds; none where there is no volume.
+fn findings(medium: &[u8]) -> Option<Vec<Finding>> {
+    let mut found = Vec::new();
+    check(&mut InMemory(medium), Bytes(MEDIUM_BYTES), &CHECK, &mut |finding: Finding| {
+        drop(finding.to_string());
+        found.push(finding);
+    })
+    .ok()?;
+    Some(found)
+}
+
+/// Checks that a changed volume is repaired or refused: afterwards a check finds nothing but blocks that are lost.
+///
+/// # Panics
+/// When it finds something else.
+pub fn is_repaired(mut medium: Vec<u8>) {
+    let Ok(plan) = plan(&mut Writable(&mut medium), Bytes(MEDIUM_BYTES), &CHECK, &mut |_| ()) else { return };
+    carry_out(&mut Writable(&mut medium), plan, &CHECK, &mut |_| ()).expect("memory does not fail");
+    let left = findings(&medium).expect("it is a volume");
+    let is_loss = |finding: &&Finding| matches!(finding, Finding::LostEntries { .. } | Finding::RefsUnknown { .. });
+    assert_eq!(left.iter().find(|finding| !is_loss(finding)), None, "after a repair");
 }
 
 /// Runs a server on a changed volume with the content of the acknowledgement journal: each request is answered, and the volume closes.

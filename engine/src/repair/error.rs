@@ -11,6 +11,9 @@ pub enum RepairError {
     /// Its log, or a recount, comes first.
     #[error("the volume was not closed in order")]
     NotClosed,
+    /// A counter has reached its limit, or a program must know a feature before it writes.
+    #[error("the volume can be read, but not written")]
+    ReadOnly,
     /// More blocks than there is memory for are not what their entries say.
     #[error("more than {blocks} blocks are damaged")]
     TooMuch { blocks: usize },

@@ -62,7 +62,7 @@ impl Plan {
 /// will be lost are reported to the listener as lost entries.
 ///
 /// # Errors
-/// When no superblock can be used, when the volume was not closed, or when more is damaged than memory can hold.
+/// When no superblock can be used, when the volume was not closed or may not be written, or when more is damaged than memory can hold.
 pub fn plan<M: ReadMedium>(
     medium: &mut M,
     device_bytes: Bytes,
@@ -70,8 +70,11 @@ pub fn plan<M: ReadMedium>(
     listener: &mut dyn Listener,
 ) -> Result<Plan, RepairError> {
     let chosen = read_superblock(medium, device_bytes)?;
-    if !chosen.superblock.clean {
+    if !chosen.superblock.clean || chosen.superblock.is_log_live() {
         return Err(RepairError::NotClosed);
+    }
+    if chosen.superblock.used_up().is_some() || chosen.superblock.read_only_because() != 0 {
+        return Err(RepairError::ReadOnly);
     }
     let superblock_copies = count(chosen.states.iter().filter(|state| !matches!(state, CopyState::Sound { .. })).count());
     let superblock = Chosen::into_service(chosen);

@@ -187,6 +187,8 @@ fn failed(path: &Path, error: RepairError) -> Failed {
             "`onefold attach` and `onefold detach` close it. If it can only be read then, its log is damaged: copy its content to another \
              volume.",
         ),
+        RepairError::ReadOnly => Failed::new(Exit::Refused, format!("{at}: this program must not write the volume"))
+            .next("`onefold attach --read-only` serves it, so that its content can be copied to another volume."),
         RepairError::TooMuch { blocks } => {
             Failed::new(Exit::Damaged, format!("{at}: more than {blocks} blocks are damaged")).next("Give more --memory.")
         }
