@@ -55,7 +55,7 @@ LOADS = {
     "sqlite": (*shipped("sqlite-modes"), "SQLite, small synced transactions"),
     "random": (*shipped("fio-dup0"), "neither repeated nor compressible data"),
 }
-GIB = 8
+DISK_BYTES = 8 << 30
 
 
 def sync_and_unmount(root):
@@ -64,8 +64,6 @@ def sync_and_unmount(root):
 
 class Bare:
     """A device as it is."""
-
-    options = ()
 
     def __init__(self, disk):
         self.device = disk.device
@@ -79,7 +77,7 @@ def measure(load, scheme, place, cache):
     setup, work, _ = LOADS[load]
     root = os.path.join(place, "root")
     os.makedirs(root, exist_ok=True)
-    disk = Disk(os.path.join(place, "disk"), GIB << 30)
+    disk = Disk(os.path.join(place, "disk"), DISK_BYTES)
     try:
         if scheme is Attached:
             run("create", disk.device)

@@ -3,6 +3,7 @@
 mod arguments;
 mod reading;
 mod repair;
+mod writing;
 
 pub use arguments::Arguments;
 pub use reading::Medium;

@@ -8,12 +8,15 @@
 //! 3. A server reads the block before each beat. Where it is not the server's last beat, another host has claimed the volume: the server
 //!    stops, and writes nothing more, least of all the block.
 //! 4. A block that this kernel wrote on this store needs no wait: its locks (`device/guard.rs`) keep servers apart.
-//! 5. The block is read past every cache. A store without direct I/O cannot be guarded.
+//! 5. A repair claims the volume before it plans, and keeps the claim until it has ended.
+//! 6. The block is read past every cache. A store without direct I/O cannot be guarded.
 
 mod beats;
 mod claim;
+mod kept;
 mod watch;
 
 pub use beats::Guarded;
-pub use claim::Claim;
+pub use claim::{Claim, Lost};
+pub use kept::Kept;
 pub use watch::{Here, Pause, Purpose, announce, look_first, watch};

@@ -5,6 +5,7 @@
 pub mod home;
 pub mod nbd_client;
 pub mod ram;
+pub mod terminal;
 
 use onefold::frontend::nbd::{Config, Limits, Listen, Server};
 use ram::RamTarget;

@@ -3,9 +3,11 @@
 
 use crate::common::home::Home;
 use crate::common::nbd_client::{Client, FLUSH, FUA};
+use crate::common::terminal::OnTerminal;
 use onefold_engine::format::{GUARD_AT, Guard, GuardState};
 use onefold_engine::units::{BLOCK_SIZE, index};
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -106,6 +108,7 @@ fn a_volume_that_another_host_serves_is_left_alone() {
             &["attach", "--nbd", "disk"][..],
             &["attach", "--nbd", "--read-only", "disk"],
             &["check", "disk"],
+            &["check", "--repair", "--yes", "disk"],
             &["dump", "disk"],
             &["create", "--force", "disk"],
         ] {
@@ -270,4 +273,45 @@ fn a_damaged_guard_block_is_waited_for_and_written_anew() {
     assert!(attach(&home).contains("waiting 4 s to see"));
     assert_eq!(block.read().state, GuardState::Served);
     home.expect(0, &["detach", "disk"]);
+}
+
+/// Damages the last copy of the superblock, as far as an offline command sees.
+fn damage(home: &Home) {
+    let mut bytes = home.read("disk");
+    let last = bytes.len() - BLOCK_SIZE;
+    bytes[last..].fill(0);
+    home.write("disk", bytes);
+}
+
+#[test]
+fn a_repair_claims_the_volume_and_leaves_the_block_free() {
+    let home = Home::new();
+    let block = guarded(&home);
+    damage(&home);
+    block.becomes_theirs(GuardState::Free);
+    let before = block.read();
+    let (_, message) = home.expect(0, &["check", "--repair", "--yes", "disk"]);
+    assert!(message.contains("waiting 2 s to see"), "{message}");
+    let after = block.read();
+    assert!(after.state == GuardState::Free && after.host != THEIRS && after.sequence >= before.sequence + 3, "{after:?}");
+    home.expect(0, &["check", "disk"]);
+    assert_eq!(attach(&home), "", "it waits for nobody");
+    home.expect(0, &["detach", "disk"]);
+}
+
+#[test]
+fn a_repair_that_loses_its_claim_writes_nothing_more() {
+    let home = Home::new();
+    let block = guarded(&home);
+    damage(&home);
+    let mut repair = OnTerminal::start(&home, &["check", "--repair", "disk"]);
+    repair.shows("Repair?");
+    let first = block.read();
+    until("beats while the user thinks", || block.read().sequence >= first.sequence + 2);
+    let (theirs, before) = (block.becomes_theirs(GuardState::Served), rest(&home));
+    std::thread::sleep(Duration::from_secs(2));
+    repair.terminal.write_all(b"y\n").unwrap();
+    repair.shows("another host has claimed the volume");
+    assert_eq!(repair.child.wait().unwrap().code(), Some(4));
+    assert!(rest(&home) == before && block.read() == theirs, "it wrote");
 }

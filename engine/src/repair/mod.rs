@@ -70,7 +70,7 @@ pub fn plan<M: ReadMedium>(
     listener: &mut dyn Listener,
 ) -> Result<Plan, RepairError> {
     let chosen = read_superblock(medium, device_bytes)?;
-    if !chosen.superblock.clean || chosen.superblock.is_log_live() {
+    if !chosen.superblock.is_whole_in_pages() {
         return Err(RepairError::NotClosed);
     }
     if chosen.superblock.used_up().is_some() || chosen.superblock.read_only_because() != 0 {

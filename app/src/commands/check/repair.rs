@@ -1,22 +1,23 @@
 //! `check --repair`: shows what a repair would do, and does it when the user agrees.
 
 use super::arguments::Arguments;
-use super::reading::{LISTED_MAX, Medium, Progress};
+use super::reading::{LISTED_MAX, Progress};
+use super::writing::{Writable, claimed};
 use crate::attachment::find::{Found, find};
 use crate::device::backing::{Access, Backing, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
-use crate::heartbeat::look_first;
+use crate::heartbeat::Kept;
 use crate::output::size::Size;
 use crate::output::table::Table;
-use crate::output::{Report, Style, print};
-use onefold_engine::buffer::BufferMut;
-use onefold_engine::check::{CheckSettings, Finding, Listener, ReadMedium};
-use onefold_engine::interface::IoFailure;
-use onefold_engine::repair::{Plan, RepairError, RepairMedium, carry_out, plan};
+use crate::output::{Report, Style, complain, print};
+use onefold_engine::check::{CheckSettings, Finding, Listener};
+use onefold_engine::repair::{Plan, RepairError, carry_out, plan};
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug, Serialize)]
 struct Repaired {
@@ -89,43 +90,33 @@ impl Listener for Lost {
     }
 }
 
-/// The backing store in the form that the repair needs.
-struct Writable<'a>(&'a Backing);
-
-impl ReadMedium for Writable<'_> {
-    fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
-        Medium(self.0).read(at, buffer)
-    }
-}
-
-impl RepairMedium for Writable<'_> {
-    fn write(&mut self, at: Bytes, block: &BufferMut) -> Result<(), IoFailure> {
-        self.0.write(at.get(), block).map_err(|error| {
-            tracing::error!(%error, %at, "cannot write");
-            IoFailure
-        })
-    }
-
-    fn flush(&mut self) -> Result<(), IoFailure> {
-        self.0.flush().map_err(|error| {
-            tracing::error!(%error, "cannot flush");
-            IoFailure
-        })
-    }
-}
-
-/// Plans a repair, shows it, and carries it out if the user agrees.
+/// Plans a repair, shows it, and carries it out if the user agrees. Of a guarded volume other hosts are kept away all the time.
 ///
 /// # Errors
 /// When the volume is in use, was not closed, or cannot be written. What is lost is no error but an exit code.
 pub(super) fn run(arguments: &Arguments) -> Outcome<Exit> {
     let Found { path, .. } = find(&arguments.volume)?;
-    let backing = Backing::open_patiently(&path, Access::of(false, arguments.buffered), PATIENCE)?;
-    look_first(&backing)?;
+    let backing = Arc::new(Backing::open_patiently(&path, Access::of(false, arguments.buffered), PATIENCE)?);
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let kept = claimed(&backing, &is_gone)?;
+    let done = repair(arguments, &path, &mut Writable { backing: &backing, is_gone: &is_gone });
+    if is_gone.load(Ordering::Relaxed) {
+        return Err(Failed::new(Exit::InUse, format!("{}: another host has claimed the volume during the repair", path.display()))
+            .next("Detach it on that host, and repair it again."));
+    }
+    // After a failure of the device nothing is written (A5): another host waits as for a dead server.
+    let is_usable = done.as_ref().map_or_else(|failed| failed.exit != Exit::DeviceFailed, |_| true);
+    if let Some(claim) = kept.filter(|_| is_usable).and_then(Kept::end) {
+        claim.release();
+    }
+    done
+}
+
+fn repair(arguments: &Arguments, path: &Path, medium: &mut Writable<'_>) -> Outcome<Exit> {
     let settings = CheckSettings { memory_bytes: arguments.memory.0, data: arguments.data };
+    let device_bytes = Bytes(medium.backing.facts().length);
     let mut lost = Lost { runs: Vec::new(), progress: Progress::new() };
-    let device_bytes = Bytes(backing.facts().length);
-    let planned = plan(&mut Writable(&backing), device_bytes, &settings, &mut lost).map_err(|error| failed(&path, error))?;
+    let planned = plan(medium, device_bytes, &settings, &mut lost).map_err(|error| failed(path, error))?;
     lost.progress.end();
     let mut report = repaired(path, &planned, lost.runs);
     let style = Style::of(arguments.json);
@@ -135,21 +126,22 @@ pub(super) fn run(arguments: &Arguments) -> Outcome<Exit> {
     }
     if !arguments.yes {
         print(&report, style);
-        if !is_wanted(&planned) {
+        // A program reads one report.
+        if arguments.json || !is_wanted(&planned) {
             return Ok(Exit::Damaged);
         }
     }
     let mut lost = Lost { runs: Vec::new(), progress: Progress::new() };
-    carry_out(&mut Writable(&backing), planned, &settings, &mut lost).map_err(|error| failed(&report.path, error))?;
+    carry_out(medium, planned, &settings, &mut lost).map_err(|error| failed(path, error))?;
     lost.progress.end();
     report.done = true;
     print(&report, style);
     Ok(if report.lost == 0 { Exit::Done } else { Exit::Damaged })
 }
 
-fn repaired(path: PathBuf, plan: &Plan, lost_runs: Vec<LostRun>) -> Repaired {
+fn repaired(path: &Path, plan: &Plan, lost_runs: Vec<LostRun>) -> Repaired {
     Repaired {
-        path,
+        path: path.to_path_buf(),
         done: false,
         superblock_copies: plan.superblock_copies,
         pages: plan.pages,
@@ -165,7 +157,7 @@ fn repaired(path: PathBuf, plan: &Plan, lost_runs: Vec<LostRun>) -> Repaired {
 /// Asks on the terminal. Where there is none, tells what to type.
 fn is_wanted(plan: &Plan) -> bool {
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
-        eprintln!("onefold: --yes repairs it");
+        complain("--yes repairs it");
         return false;
     }
     let loss = if plan.lost > 0 { " What is lost cannot be had back by another repair." } else { "" };

@@ -105,6 +105,12 @@ impl Superblock {
         self.clean || self.is_log_live()
     }
 
+    /// Whether the pages alone describe the volume: it was closed, and no log has what they lack.
+    #[must_use]
+    pub const fn is_whole_in_pages(&self) -> bool {
+        self.clean && !self.is_log_live()
+    }
+
     /// Whether the log may hold what the pages do not.
     #[must_use]
     pub const fn is_log_live(&self) -> bool {
