@@ -20,6 +20,7 @@ mod run;
 mod scan;
 mod settings;
 mod tell;
+mod windows;
 
 pub(crate) use content::Content;
 pub use finding::{Cause, Finding, Severity};
@@ -31,3 +32,4 @@ pub use run::check;
 pub(crate) use scan::{Look, Scan};
 pub use settings::{CheckSettings, MEMORY_BYTES_MIN};
 pub(crate) use tell::{Run, Teller};
+pub(crate) use windows::{Windows, groups};

@@ -11,14 +11,12 @@ use super::report::{Counts, Listener, Report};
 use super::scan::{Look, Scan};
 use super::settings::{CheckSettings, MEMORY_BYTES_MIN};
 use super::tell::{Run, Teller};
+use super::windows::{GROUP, Windows, groups};
 use crate::format::page::SECTORS;
 use crate::format::{FingerprintEntry, Kind, MapEntry, Opened, PageId, REFS_UNKNOWN, Region, Superblock};
 use crate::units::{BLOCK_BYTES, Bytes, Lbn, Pbn, count, index};
 use std::ops::Range;
 
-/// Blocks of one refs page; windows are whole refs pages, and so whole fingerprint pages.
-const GROUP: u64 = Region::Refs.entries_per_page();
-const _: () = assert!(GROUP % Region::Fingerprints.entries_per_page() == 0);
 /// More than this is no faster.
 const BUFFER_BYTES_MAX: u64 = 1 << 20;
 
@@ -31,7 +29,7 @@ pub(super) struct Recount<'a> {
     extents: Extents,
     /// Links to each block of the window.
     links: Vec<Links>,
-    window_blocks: u64,
+    windows: Windows,
     linked: LinkedPages,
     /// Links that could not be read may be anywhere.
     links_lost: bool,
@@ -76,10 +74,9 @@ impl<'a> Recount<'a> {
         // Half for counts, an eighth each for metadata, for blocks, for the linked pages, and for the entries that wait to be compared.
         let memory = settings.memory_bytes.max(MEMORY_BYTES_MIN);
         let buffer_pages = (memory / 8).min(BUFFER_BYTES_MAX) / BLOCK_BYTES;
-        let window_blocks = (memory / 4 / GROUP * GROUP).min(geometry.data_blocks.next_multiple_of(GROUP));
-        let passes = geometry.data_blocks.div_ceil(window_blocks);
+        let windows = Windows::new(geometry.data_blocks, memory);
         let once: u64 = [Region::Written, Region::Refs, Region::Fingerprints].map(|r| geometry.pages(r)).iter().sum();
-        let total = once + passes * geometry.pages(Region::Map) + if settings.data { geometry.data_blocks } else { 0 };
+        let total = once + windows.passes() * geometry.pages(Region::Map) + if settings.data { geometry.data_blocks } else { 0 };
         Self {
             superblock,
             scan: Scan::new(medium, superblock, buffer_pages),
@@ -87,8 +84,8 @@ impl<'a> Recount<'a> {
             content: settings.data.then(|| Content::new(superblock, buffer_pages)),
             counts: Counts::default(),
             extents: Extents::default(),
-            links: vec![Links::default(); index(window_blocks)],
-            window_blocks,
+            links: vec![Links::default(); index(windows.window_blocks())],
+            windows,
             linked: LinkedPages::new(geometry.pages(Region::Map), memory / 8),
             links_lost: false,
             lost: Run::default(),
@@ -116,12 +113,10 @@ impl<'a> Recount<'a> {
     /// Goes through everything.
     pub(super) fn run(mut self) -> Report {
         self.check_written();
-        let blocks = self.superblock.geometry.data_blocks;
-        for first in (0..blocks).step_by(index(self.window_blocks)) {
-            let window = first..blocks.min(first + self.window_blocks);
+        for window in self.windows.iter() {
             self.count_links(&window);
-            for group in window.clone().step_by(index(GROUP)) {
-                self.judge_group(&window, group);
+            for group in groups(&window) {
+                self.judge_group(&window, &group);
             }
             self.passes += 1;
         }
@@ -162,10 +157,11 @@ impl<'a> Recount<'a> {
         let pages = geometry.pages(Region::Written);
         self.scan.pages(Region::Written, 0..pages, Look::First, &mut self.teller, &mut |teller, id, opened| {
             if id.index + 1 == pages {
-                let sound = |bit: usize| opened.damaged & (1 << (bit / index(Region::Written.entries_per_sector()))) == 0;
                 let beyond =
                     (0..index(Region::Written.entries_per_page())).rev().take_while(|&b| geometry.page_of_written(id, b).is_none());
-                beyond.filter(|&b| sound(b) && opened.content.bit(b)).for_each(|bit| teller.tell(bad_entry(id, bit)));
+                beyond
+                    .filter(|&b| opened.is_entry_sound(id.region, b) && opened.content.bit(b))
+                    .for_each(|bit| teller.tell(bad_entry(id, bit)));
             }
         });
     }
@@ -203,7 +199,7 @@ impl<'a> Recount<'a> {
                 let first_entry = count(sector) * per_sector;
                 let first = first + first_entry;
                 let entries = geometry.logical_blocks.saturating_sub(first).min(per_sector);
-                if opened.damaged & (1 << sector) != 0 {
+                if !opened.is_sound(sector) {
                     counts.lost += if look == Look::First { entries } else { 0 };
                     continue;
                 }
@@ -251,10 +247,10 @@ impl<'a> Recount<'a> {
     }
 
     /// Compares the counts and fingerprints of one refs page's blocks with their links.
-    fn judge_group(&mut self, window: &Range<u64>, first: u64) {
+    fn judge_group(&mut self, window: &Range<u64>, group: &Range<u64>) {
         let Self { superblock, scan, teller, content, counts, links, unknown, garbage, .. } = self;
         let geometry = &superblock.geometry;
-        let end = geometry.data_blocks.min(first + GROUP);
+        let Range { start: first, end } = *group;
         let (refs_page, _) = geometry.refs_of(Pbn(first));
         let refs = scan.page(refs_page, teller, Look::First, |teller, opened| {
             let beyond = index(end - first)..index(GROUP);
@@ -274,11 +270,10 @@ impl<'a> Recount<'a> {
                     continue;
                 }
                 let in_group = index(pbn.get() - first);
-                let sound = refs.damaged & (1 << (in_group / index(Region::Refs.entries_per_sector()))) == 0;
                 let block = Block {
                     pbn,
                     links: links[index(pbn.get() - window.start)],
-                    refs: sound.then(|| refs.content.refs(in_group)),
+                    refs: refs.is_entry_sound(Region::Refs, in_group).then(|| refs.content.refs(in_group)),
                     fingerprint: entry,
                 };
                 block.count(counts);
@@ -303,8 +298,7 @@ impl<'a> Recount<'a> {
 
 /// A fingerprint entry, where its sector is sound. One without a meaning is reported, and not returned.
 fn fingerprint(teller: &mut Teller, id: PageId, opened: &Opened, i: usize, has_slots: bool) -> Option<FingerprintEntry> {
-    let per_sector = index(Region::Fingerprints.entries_per_sector());
-    if opened.damaged & (1 << (i / per_sector)) != 0 {
+    if !opened.is_entry_sound(id.region, i) {
         return None;
     }
     match opened.content.stored_fingerprint(i) {

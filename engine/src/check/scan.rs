@@ -55,7 +55,7 @@ impl Damage {
             self.pages.push(id.index, 1, teller, unreadable_pages(region));
             return;
         }
-        let sectors = (0..SECTORS).filter(|sector| opened.damaged & (1 << sector) != 0);
+        let sectors = (0..SECTORS).filter(|sector| !opened.is_sound(*sector));
         sectors.for_each(|sector| self.sectors.push(id.sector(sector), 1, teller, damaged_sectors(region)));
     }
 

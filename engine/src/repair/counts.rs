@@ -2,10 +2,10 @@
 
 use super::entries::entry_of;
 use super::error::RepairError;
-use super::links::{Reliable, group_of, windows};
+use super::links::Reliable;
 use super::map::put_tags_right;
 use super::write::{RepairMedium, Writer};
-use crate::check::{CheckSettings, Links, Look, ReadMedium, Scan, Teller};
+use crate::check::{CheckSettings, Links, Look, ReadMedium, Scan, Teller, Windows, groups};
 use crate::format::{FingerprintEntry, Kind, Opened, PageContent, PageId, REFS_MAX, REFS_UNKNOWN, Region, Superblock};
 use crate::interface::IoFailure;
 use crate::units::{Pbn, count, index};
@@ -52,11 +52,9 @@ pub(super) fn judge<M: ReadMedium>(
     teller: &mut Teller,
     visit: &mut dyn FnMut(&mut M, Settled) -> Result<(), RepairError>,
 ) -> Result<(), RepairError> {
-    let blocks = superblock.geometry.data_blocks;
-    for window in windows(blocks, settings.memory_bytes) {
+    for window in Windows::new(superblock.geometry.data_blocks, settings.memory_bytes).iter() {
         let links = reliable.count(&mut Scan::new(medium, superblock, 16), teller, &window);
-        for first in window.clone().step_by(index(Region::Refs.entries_per_page())) {
-            let group = group_of(first, blocks);
+        for group in groups(&window) {
             let of_group = &links[index(group.start - window.start)..index(group.end - window.start)];
             let settled = settle(&mut Scan::new(medium, superblock, 1), superblock, reliable, &group, of_group, teller);
             visit(medium, settled)?;
@@ -148,8 +146,7 @@ fn settle(
 
 /// The count of a block, where its sector is sound.
 fn counted(refs: &Opened, place: usize) -> Option<u8> {
-    let is_sound = refs.damaged & (1 << (place / index(Region::Refs.entries_per_sector()))) == 0;
-    is_sound.then(|| refs.content.refs(place))
+    refs.is_entry_sound(Region::Refs, place).then(|| refs.content.refs(place))
 }
 
 /// The knowledge of a block.

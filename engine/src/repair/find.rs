@@ -3,9 +3,9 @@
 use super::entries::entry_of;
 use super::error::RepairError;
 use super::fates::{Carrier, FATE_BYTES, Fates};
-use super::links::{Reliable, group_of, windows};
+use super::links::Reliable;
 use crate::buffer::BufferMut;
-use crate::check::{CheckSettings, Content, Counts, Finding, Links, Look, ReadMedium, Scan, Teller};
+use crate::check::{CheckSettings, Content, Counts, Finding, Links, Look, ReadMedium, Scan, Teller, Windows, groups};
 use crate::format::{FingerprintEntry, Kind, Region, Superblock, unit};
 use crate::units::{Pbn, count, index};
 use std::collections::BTreeMap;
@@ -18,15 +18,13 @@ pub(super) fn find<M: ReadMedium>(
     settings: &CheckSettings,
     teller: &mut Teller,
 ) -> Result<Fates, RepairError> {
-    let blocks = superblock.geometry.data_blocks;
     let nothing = Fates::default();
     let all = Reliable { geometry: &superblock.geometry, has_slots: superblock.has_slots(), fates: &nothing };
     let (mut fates, mut scan) = (Fates::default(), Scan::new(medium, superblock, 16));
     let most = index(settings.memory_bytes / 4 / FATE_BYTES);
-    for window in windows(blocks, settings.memory_bytes) {
+    for window in Windows::new(superblock.geometry.data_blocks, settings.memory_bytes).iter() {
         let links = all.count(&mut scan, teller, &window);
-        for first in window.clone().step_by(index(Region::Refs.entries_per_page())) {
-            let group = group_of(first, blocks);
+        for group in groups(&window) {
             let of_group = &links[index(group.start - window.start)..index(group.end - window.start)];
             Suspects::of(&mut scan, superblock, &group, of_group, settings.data, teller).judge(&mut scan, superblock, &mut fates);
             if fates.number() > most {

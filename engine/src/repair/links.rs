@@ -2,7 +2,6 @@
 
 use super::fates::Fates;
 use crate::check::{Links, Look, Scan, Teller};
-use crate::format::page::SECTORS;
 use crate::format::{BadEntry, Geometry, MapEntry, Opened, PageId, Region};
 use crate::units::index;
 use std::ops::Range;
@@ -35,10 +34,8 @@ impl Reliable<'_> {
     pub(super) fn entries(&self, id: PageId, opened: &Opened, visit: &mut dyn FnMut(usize, bool, MapEntry)) {
         let inside =
             index(self.geometry.logical_blocks.saturating_sub(self.geometry.first_lbn(id).get()).min(Region::Map.entries_per_page()));
-        let per_sector = index(Region::Map.entries_per_sector());
-        for i in 0..per_sector * SECTORS {
-            let is_damaged = opened.damaged & (1 << (i / per_sector)) != 0;
-            let entry = if is_damaged { Ok(MapEntry::Lost) } else { opened.content.stored_map(i) };
+        for i in 0..index(Region::Map.entries_per_page()) {
+            let entry = if opened.is_entry_sound(Region::Map, i) { opened.content.stored_map(i) } else { Ok(MapEntry::Lost) };
             visit(i, i < inside, self.left(entry, i < inside));
         }
     }
@@ -54,16 +51,4 @@ impl Reliable<'_> {
         });
         links
     }
-}
-
-/// The blocks of the page of counts that begins with `first`.
-pub(super) fn group_of(first: u64, blocks: u64) -> Range<u64> {
-    first..blocks.min(first + Region::Refs.entries_per_page())
-}
-
-/// The windows of blocks whose links are counted at once, in this much memory.
-pub(super) fn windows(blocks: u64, memory_bytes: u64) -> impl Iterator<Item = Range<u64>> {
-    let group = Region::Refs.entries_per_page();
-    let window = (memory_bytes / 4 / group * group).clamp(group, blocks.next_multiple_of(group));
-    (0..blocks).step_by(index(window)).map(move |first| first..blocks.min(first + window))
 }

@@ -6,7 +6,7 @@ use super::write::{RepairMedium, Writer};
 use crate::check::{Finding, Look, ReadMedium, Run, Scan, Teller};
 use crate::format::page::SECTORS;
 use crate::format::{MapEntry, Opened, PageContent, PageId, Region, Superblock};
-use crate::units::{Lbn, count, index};
+use crate::units::{Lbn, count};
 
 /// Returns the pages that will change, and the number of logical blocks that will be lost, which the teller names.
 pub(super) fn damaged<M: ReadMedium>(medium: &mut M, superblock: &Superblock, reliable: &Reliable, teller: &mut Teller) -> (Vec<u64>, u64) {
@@ -57,9 +57,8 @@ struct Settled {
 fn settle(superblock: &Superblock, reliable: &Reliable, id: PageId, opened: &Opened) -> Option<Settled> {
     let mut settled = Settled { content: opened.content.clone(), lost: Vec::new() };
     let mut changes = opened.damaged != 0;
-    let per_sector = index(Region::Map.entries_per_sector());
     reliable.entries(id, opened, &mut |i, is_inside, left| {
-        let is_damaged = opened.damaged & (1 << (i / per_sector)) != 0;
+        let is_damaged = !opened.is_entry_sound(Region::Map, i);
         let stored = opened.content.stored_map(i);
         if is_inside && left == MapEntry::Lost && (is_damaged || stored != Ok(MapEntry::Lost)) {
             settled.lost.push(count(i));
@@ -76,7 +75,7 @@ fn settle(superblock: &Superblock, reliable: &Reliable, id: PageId, opened: &Ope
 /// Gives damaged sectors, and those with the tag of an epoch that never was, a tag that they can have. Returns whether there was one.
 pub(super) fn put_tags_right(superblock: &Superblock, opened: &Opened, content: &mut PageContent) -> bool {
     let newest = superblock.last_epoch.get();
-    let is_wrong = |&sector: &usize| opened.damaged & (1 << sector) != 0 || opened.content.tag(sector) > newest;
+    let is_wrong = |&sector: &usize| !opened.is_sound(sector) || opened.content.tag(sector) > newest;
     let wrong: Vec<usize> = (0..SECTORS).filter(is_wrong).collect();
     // Mode ordered has no tags.
     let tag = if superblock.log_tail.is_some() { newest } else { 0 };

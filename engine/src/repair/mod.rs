@@ -19,7 +19,7 @@ mod links;
 mod map;
 mod write;
 
-use crate::check::{CheckSettings, Listener, ReadMedium, Teller, read_superblock};
+use crate::check::{CheckSettings, Listener, ReadMedium, Teller, Windows, read_superblock};
 use crate::format::{Chosen, CopyState, Region, Superblock, pair_of};
 use crate::units::{BLOCK_BYTES, Bytes, Pbn, count};
 use counts::Tallies;
@@ -138,7 +138,7 @@ pub fn carry_out<M: RepairMedium>(
 /// About as many bytes as a plan, or its execution, reads.
 fn bytes_of(superblock: &Superblock, settings: &CheckSettings) -> u64 {
     let geometry = &superblock.geometry;
-    let passes = count(links::windows(geometry.data_blocks, settings.memory_bytes).count());
+    let passes = Windows::new(geometry.data_blocks, settings.memory_bytes).passes();
     let tables = geometry.pages(Region::Refs) + 2 * geometry.pages(Region::Fingerprints) + (2 * passes + 1) * geometry.pages(Region::Map);
     (tables + if settings.data { geometry.data_blocks } else { 0 }) * BLOCK_BYTES
 }

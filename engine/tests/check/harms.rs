@@ -1,6 +1,6 @@
 //! A volume with some of everything, and damage of every kind to every region of it.
 
-use crate::volume::{Block, MIB, Volume, content};
+use crate::volume::{self, Block, Volume, content};
 use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::page::seal;
@@ -19,25 +19,10 @@ pub fn used() -> Volume {
     MADE.get_or_init(made).clone()
 }
 
-/// Makes a volume with unique and shared blocks, one that only its fingerprint keeps, one with a checksum, one without an entry, zeros,
-/// and a carrier with two slots.
+/// Makes a volume with a carrier of two slots, too.
 fn made() -> Volume {
-    let mut v = Volume::new(36 * MIB);
+    let mut v = volume::used();
     v.change_superblock(|s| s.set_slots());
-    for pbn in 0..10 {
-        v.store(pbn, Kind::Fingerprint);
-        v.link(1000 + pbn, pbn);
-    }
-    v.store(20, Kind::Fingerprint);
-    (0..3).for_each(|i| v.link(i, 20));
-    v.store(21, Kind::Fingerprint);
-    v.store(22, Kind::Checksum);
-    v.link(30, 22);
-    v.store(24, Kind::None);
-    v.link(32, 24);
-    (40..50).for_each(|lbn| v.set_map(lbn, MapEntry::Zero));
-    v.store(7000, Kind::Fingerprint);
-    v.link(7500, 7000);
     let mut writer = UnitWriter::new(Vec::new());
     let fingerprinter = v.superblock.fingerprinter();
     for slot in 1..=2 {

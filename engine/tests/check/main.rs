@@ -13,31 +13,7 @@ use onefold_engine::format::{
     Compacted, CopyState, FingerprintEntry, Kind, LogTail, MapEntry, OpenError, PageId, Region, SuperblockError, copies,
 };
 use onefold_engine::units::{Bytes, Epoch, Lbn, Pbn};
-use volume::{MIB, Volume};
-
-/// 10 unique blocks, one shared by three, one that only its fingerprint keeps, one with a checksum, one with a short name, one without an
-/// entry, some zeros.
-fn used() -> Volume {
-    let mut v = Volume::new(36 * MIB);
-    for pbn in 0..10 {
-        v.store(pbn, Kind::Fingerprint);
-        v.link(1000 + pbn, pbn);
-    }
-    v.store(20, Kind::Fingerprint);
-    (0..3).for_each(|i| v.link(i, 20));
-    v.store(21, Kind::Fingerprint);
-    v.store(22, Kind::Checksum);
-    v.link(30, 22);
-    v.store_short(23);
-    v.link(31, 23);
-    v.store(24, Kind::None);
-    v.link(32, 24);
-    (40..50).for_each(|lbn| v.set_map(lbn, MapEntry::Zero));
-    // Far behind, in other pages.
-    v.store(7000, Kind::Fingerprint);
-    v.link(7500, 7000);
-    v
-}
+use volume::{MIB, Volume, used};
 
 fn with(harm: impl FnOnce(&mut Volume)) -> Vec<Finding> {
     let mut v = used();

@@ -188,7 +188,7 @@ fn most_lost(name: &str) -> usize {
     match name {
         // Pages that were never written are zeros, and then may be damage: those hold no block in use.
         _ if name.contains("of written") => 0,
-        _ if name.contains("page 0 of map") => 15,
+        _ if name.contains("page 0 of map") => 16,
         _ if name.contains("page 1 of map") => 12,
         _ if name.contains("page 9 of map") => 1,
         _ if name.contains("block 20") => 3,

@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
             page: id.index,
             entry,
             at: self.superblock.geometry.page_at(id).get(),
-            is_damaged: opened.damaged & (1 << sector) != 0,
+            is_damaged: !opened.is_sound(sector),
             is_written,
             has_log_records,
         };

@@ -4,7 +4,7 @@ use super::content::PageContent;
 use super::fields::{ENTRY_BYTES, INSTANCE, at, at_place};
 use super::region::{PageId, Region};
 use crate::format::counter::COUNTER_MAX;
-use crate::units::{BLOCK_SIZE, SECTOR_SIZE};
+use crate::units::{BLOCK_SIZE, SECTOR_SIZE, index};
 
 /// A sector's place; all of a page's sectors differ in their index only.
 struct SectorPlace([u8; at_place::LAYOUT.bytes]);
@@ -51,6 +51,20 @@ pub struct Opened {
     pub damaged: u8,
     /// All eight sectors are zero.
     pub blank: bool,
+}
+
+impl Opened {
+    /// Whether a sector of the page passed its check.
+    #[must_use]
+    pub const fn is_sound(&self, sector: usize) -> bool {
+        self.damaged & (1 << sector) == 0
+    }
+
+    /// Whether the sector of an entry, a place in a page of this region, passed its check.
+    #[must_use]
+    pub fn is_entry_sound(&self, region: Region, entry: usize) -> bool {
+        self.is_sound(entry / index(region.entries_per_sector()))
+    }
 }
 
 /// Reads a page's bytes. `written` is its bit in the *written* region (always true for a page of that region itself): while it is clear, an
