@@ -1,9 +1,10 @@
 //! The bits of *written*: damaged sectors say that every page was written, and pages that the repair writes get their bit.
 
 use super::error::RepairError;
+use super::tags::put_tags_right;
 use super::write::{RepairMedium, Writer};
 use crate::check::{Look, ReadMedium, Scan, Teller};
-use crate::format::{Geometry, Opened, PageContent, PageId, Region, Superblock};
+use crate::format::{Opened, PageContent, PageId, Region, Superblock};
 use crate::units::index;
 use std::collections::BTreeMap;
 
@@ -11,24 +12,25 @@ const fn page(index: u64) -> PageId {
     PageId { region: Region::Written, index }
 }
 
-/// Returns the pages with damaged sectors, or with bits behind the last page's.
+/// Returns the pages with damaged sectors, with tags that cannot be, or with bits behind the last page's.
 pub(super) fn damaged<M: ReadMedium>(medium: &mut M, superblock: &Superblock, teller: &mut Teller) -> Vec<u64> {
-    let (mut found, geometry) = (Vec::new(), &superblock.geometry);
+    let mut found = Vec::new();
     let mut scan = Scan::new(medium, superblock, 16);
-    scan.pages(Region::Written, 0..geometry.pages(Region::Written), Look::Again, teller, &mut |_, id, opened| {
-        if opened.damaged != 0 || settle(geometry, id, opened) != opened.content {
+    scan.pages(Region::Written, 0..superblock.geometry.pages(Region::Written), Look::Again, teller, &mut |_, id, opened| {
+        if settle(superblock, id, opened).is_some() {
             found.push(id.index);
         }
     });
     found
 }
 
-/// The page as it will be.
-fn settle(geometry: &Geometry, id: PageId, opened: &Opened) -> PageContent {
+/// The page as it will be, unless it stays as it is.
+fn settle(superblock: &Superblock, id: PageId, opened: &Opened) -> Option<PageContent> {
     let mut content = opened.content.clone();
-    let behind = (0..index(Region::Written.entries_per_page())).filter(|&bit| geometry.page_of_written(id, bit).is_none());
-    behind.for_each(|bit| content.set_bit(bit, false));
-    content
+    let is_behind = |&bit: &usize| superblock.geometry.page_of_written(id, bit).is_none();
+    (0..index(Region::Written.entries_per_page())).filter(is_behind).for_each(|bit| content.set_bit(bit, false));
+    let has_other_tags = put_tags_right(superblock, opened, &mut content);
+    (has_other_tags || content != opened.content).then_some(content)
 }
 
 fn read<M: ReadMedium>(medium: &mut M, superblock: &Superblock, id: PageId) -> Opened {
@@ -45,8 +47,9 @@ pub(super) fn write<M: RepairMedium>(
 ) -> Result<(), RepairError> {
     for &index in pages {
         let opened = read(medium, superblock, page(index));
-        let mut content = settle(&superblock.geometry, page(index), &opened);
-        writer.page(medium, page(index), &mut content)?;
+        if let Some(mut content) = settle(superblock, page(index), &opened) {
+            writer.page(medium, page(index), &mut content)?;
+        }
     }
     Ok(())
 }

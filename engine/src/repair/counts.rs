@@ -3,7 +3,7 @@
 use super::entries::entry_of;
 use super::error::RepairError;
 use super::links::Reliable;
-use super::map::put_tags_right;
+use super::tags::put_tags_right;
 use super::write::{RepairMedium, Writer};
 use crate::check::{CheckSettings, Links, Look, ReadMedium, Scan, Teller, Windows, groups};
 use crate::format::{FingerprintEntry, Kind, Opened, PageContent, PageId, REFS_MAX, REFS_UNKNOWN, Region, Superblock};

@@ -17,6 +17,7 @@ mod fates;
 mod find;
 mod links;
 mod map;
+mod tags;
 mod write;
 
 use crate::check::{CheckSettings, Listener, ReadMedium, Teller, Windows, read_superblock};

@@ -76,6 +76,7 @@ pub fn harms() -> Vec<Harm> {
                 v.harm(region, index, |page| seal(&uuid, other, &mut content, page));
             }),
         ));
+        all.push((name("an epoch that never was"), Box::new(move |v| v.change_page(PageId { region, index }, |page| page.set_tag(2, 99)))));
         all.push((
             name("an error of the device"),
             Box::new(move |v| {
@@ -131,7 +132,6 @@ pub fn harms() -> Vec<Harm> {
         v.set_refs(CARRIER, 2);
     });
     of_entry("the entry of other content", |v| v.set_fingerprint(3, FingerprintEntry::of(Fingerprint([1; 20]))));
-    of_entry("an epoch that never was", |v| v.change_page(PageId { region: Region::Map, index: 1 }, |page| page.set_tag(2, 99)));
     of_entry("bits behind the last page's", |v| {
         v.change_page(PageId { region: Region::Written, index: 0 }, |page| page.set_bit(31_999, true));
     });
