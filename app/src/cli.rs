@@ -27,6 +27,7 @@ struct Cli {
 enum Verb {
     Estimate(commands::estimate::Arguments),
     Create(commands::create::Arguments),
+    Set(commands::set::Arguments),
     Attach(commands::attach::Arguments),
     Detach(commands::detach::Arguments),
     List(commands::list::Arguments),
@@ -76,6 +77,7 @@ fn run(verb: Verb) -> Outcome<Exit> {
     match verb {
         Verb::Estimate(arguments) => commands::estimate::run(&arguments).map(done),
         Verb::Create(arguments) => commands::create::run(&arguments).map(done),
+        Verb::Set(arguments) => commands::set::run(&arguments).map(done),
         Verb::Attach(arguments) => commands::attach::run(&arguments, std::env::args_os().skip(2)),
         Verb::Detach(arguments) => commands::detach::run(&arguments),
         Verb::List(arguments) => commands::list::run(&arguments).map(done),

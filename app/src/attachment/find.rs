@@ -7,11 +7,13 @@
 use super::configured;
 use super::directory::run_directory;
 use super::known;
-use super::record::{self, Record};
+use super::record::{self, Places, Record};
+use super::session;
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::volume::peek;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use uuid::Uuid;
 
 /// A volume that a user named.
@@ -21,6 +23,20 @@ pub struct Found {
     pub path: PathBuf,
     /// The record of its attachment, if it is attached.
     pub attached: Option<Record>,
+}
+
+/// The time that a dying server may take to be gone.
+const DYING: Duration = Duration::from_millis(500);
+
+impl Found {
+    /// Returns the record of the attachment, if it lasts: a server that was killed a moment ago gets the time to be gone.
+    ///
+    /// # Errors
+    /// When the directory of records cannot be found.
+    pub fn lasting(&self) -> Outcome<Option<&Record>> {
+        let directory = run_directory()?;
+        Ok(self.attached.as_ref().filter(|record| !session::wait_end(&Places::of(&directory, &record.id).lock, DYING)))
+    }
 }
 
 /// Finds the volume that `name` names.

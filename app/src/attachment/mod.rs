@@ -19,5 +19,6 @@ pub mod process;
 pub mod questions;
 pub mod record;
 pub mod session;
+pub mod start;
 pub mod upgrade;
 pub mod whereabouts;

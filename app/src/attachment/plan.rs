@@ -1,19 +1,20 @@
 //! The plan of a server: `attach` decides it and hands it to the serving process as one argument.
 
+use super::start::{Start, parse_switch};
 use crate::device::Method;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::machine::Adapt;
 use crate::output::size::Size;
 use crate::runtime::messages::Message;
-use onefold_engine::format::{CommitMode, DELAY_MS_MAX, StartSettings};
-use onefold_engine::settings::{Compression, INDEX_BYTES_MIN, MIN_RUN, Persistence, Settings};
+use onefold_engine::format::StartSettings;
+use onefold_engine::settings::{Compression, INDEX_BYTES_MIN, MIN_RUN, Settings};
 use onefold_trace::model::Model;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The options of an opening, as the user chose them. An option left out is as `create` set it.
+/// The options of an opening, as the user chose them. An option left out is as the volume has it.
 #[derive(Clone, Debug, Serialize, Deserialize, clap::Args)]
 pub struct Options {
     /// Serve the backing store itself, with no volume on it: the baseline for comparisons. Writes go to the store unchanged.
@@ -41,30 +42,12 @@ pub struct Options {
     /// Slow the backing store to the pace of a model, to measure a device that is not here: tablet, 850pro, emmc, ufs, sata, nvme.
     #[arg(long, value_name = "NAME", value_parser = parse_model)]
     pub device_model: Option<String>,
-    /// The commit mode, which makes writes durable: ordered, pages in OrderMergeDedup's order; log, records that ride along with the data.
-    #[arg(long, value_enum, value_name = "MODE")]
-    pub commit_mode: Option<CommitModeName>,
     /// The new blocks that are compressed, in mode log: all; carriers, those of small commits, into the log that records them; off, none.
     #[arg(long, value_enum, value_name = "WHICH", default_value = "all")]
     pub compress: CompressName,
-    /// The moment when a write is acknowledged: weak, on admission (durable at the next flush); strong, when it is durable.
-    #[arg(long, value_enum, value_name = "MODE")]
-    pub persistence: Option<PersistenceName>,
-    /// The time that decrements and fingerprints may wait for a page write to join.
-    #[arg(long, value_name = "MS", value_parser = parse_delay())]
-    pub noncritical_delay: Option<u64>,
-    /// The time that a write may wait for its commit when nobody asks for one.
-    #[arg(long, value_name = "MS", value_parser = parse_delay())]
-    pub commit_period: Option<u64>,
-    /// The time that a commit may wait for further writes; 0 for none.
-    #[arg(long, value_name = "MS", value_parser = parse_delay())]
-    pub anticipation: Option<u64>,
-    /// Compare data read with its fingerprint.
-    #[arg(long, value_name = "on|off", value_parser = parse_switch)]
-    pub verify_reads: Option<bool>,
-    /// Compare duplicates byte by byte before linking to them.
-    #[arg(long, value_name = "on|off", value_parser = parse_switch)]
-    pub verify_duplicates: Option<bool>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub start: Start,
     /// Link to a duplicate when it is written only if it is one of at least N in a row, in one write and on the device: fewer duplicates
     /// are found, and files stay in one piece. 1 to 64; 1 links to each.
     #[arg(long, value_name = "N", value_parser = parse_min_run, default_value_t = min_run_default())]
@@ -129,20 +112,6 @@ impl WhenFull {
     }
 }
 
-/// Parses `on` or `off`.
-fn parse_switch(typed: &str) -> Result<bool, String> {
-    match typed {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("give on or off".to_owned()),
-    }
-}
-
-/// Parses a delay that a volume can store.
-fn parse_delay() -> impl clap::builder::TypedValueParser<Value = u64> {
-    clap::value_parser!(u64).range(..=DELAY_MS_MAX)
-}
-
 /// Parses the memory of the index.
 ///
 /// # Errors
@@ -177,40 +146,6 @@ fn parse_model(typed: &str) -> Result<String, String> {
     Model::named(typed).map(|model| model.name.to_owned())
 }
 
-/// [`Persistence`] as users type it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum PersistenceName {
-    Weak,
-    Strong,
-}
-
-impl From<PersistenceName> for Persistence {
-    fn from(name: PersistenceName) -> Self {
-        match name {
-            PersistenceName::Weak => Self::Weak,
-            PersistenceName::Strong => Self::Strong,
-        }
-    }
-}
-
-/// [`CommitMode`] as users type it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum CommitModeName {
-    Ordered,
-    Log,
-}
-
-impl From<CommitModeName> for CommitMode {
-    fn from(name: CommitModeName) -> Self {
-        match name {
-            CommitModeName::Ordered => Self::Ordered,
-            CommitModeName::Log => Self::Log,
-        }
-    }
-}
-
 /// [`Compression`] as users type it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -234,16 +169,9 @@ impl Options {
     /// Returns the settings of this opening. `is_allocated`: the backing store has all its space already.
     #[must_use]
     pub fn settings(&self, start: &StartSettings, is_allocated_file: bool) -> Settings {
-        let base = Settings::from(start);
+        let base = Settings::from(&self.start.over(start));
         Settings {
-            commit_mode: self.commit_mode.map_or(base.commit_mode, CommitMode::from),
             compression: self.compress.into(),
-            persistence: self.persistence.map_or(base.persistence, Persistence::from),
-            noncritical_delay_ms: self.noncritical_delay.unwrap_or(base.noncritical_delay_ms),
-            commit_period_ms: self.commit_period.unwrap_or(base.commit_period_ms),
-            anticipation_ms: self.anticipation.unwrap_or(base.anticipation_ms),
-            verify_reads: self.verify_reads.unwrap_or(base.verify_reads),
-            verify_duplicates: self.verify_duplicates.unwrap_or(base.verify_duplicates),
             min_run: self.min_run,
             discard_freed: self.discard.unwrap_or(base.discard_freed && !is_allocated_file),
             memory_bytes: self.memory.0,

@@ -125,8 +125,6 @@ fn alone(plan: &Plan) -> Outcome<Exit> {
 
 /// The sector size of a block device over a bare store: the same as of a volume, so that the two compare.
 const BARE_SECTOR_BYTES: u32 = 4096;
-/// The time that a dying server may take to be gone.
-const DYING: Duration = Duration::from_millis(500);
 
 /// Prints the one line that scripts read.
 fn announce(location: &str) {
@@ -141,9 +139,8 @@ fn plan(arguments: &Arguments, volume: &str) -> Outcome<Plan> {
     }
     let directory = run_directory()?;
     let found = find(volume)?;
-    // A server that was killed a moment ago gets the time to be gone.
-    if let Some(record) = found.attached.filter(|record| !session::wait_end(&Places::of(&directory, &record.id).lock, DYING)) {
-        return Err(in_use(&record));
+    if let Some(record) = found.lasting()? {
+        return Err(in_use(record));
     }
     let path = found.path;
     let superblock = if arguments.options.passthrough { None } else { Some(volume::peek(&path)?.superblock) };

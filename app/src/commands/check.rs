@@ -3,11 +3,10 @@
 mod arguments;
 mod reading;
 mod repair;
-mod writing;
 
 pub use arguments::Arguments;
-pub use reading::Medium;
 
+use super::offline::Medium;
 use crate::attachment::find::{Found, find};
 use crate::device::backing::{Access, Backing, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};

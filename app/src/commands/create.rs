@@ -2,7 +2,7 @@
 
 use super::status::{OnMedium, every};
 use crate::attachment::known;
-use crate::attachment::plan::{CommitModeName, PersistenceName};
+use crate::attachment::start::{CommitModeName, PersistenceName};
 use crate::device::backing::{Access, Allocation, Backing, Kind, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::heartbeat::{Here, look_first};
@@ -39,7 +39,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE")]
     logical: Option<Size>,
     /// A name for the volume.
-    #[arg(long)]
+    #[arg(long, value_parser = parse_label)]
     label: Option<String>,
     /// The fingerprint that identifies content: blake3, sha256, or, to compare with the papers, sha1 or md5.
     #[arg(long, value_name = "NAME", value_parser = parse_algorithm, default_value = "blake3")]
@@ -217,13 +217,6 @@ fn survey(arguments: &Arguments) -> Outcome<Ground> {
 
 fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
     let usage = |message: String| Failed::new(Exit::Usage, message);
-    let label = arguments.label.clone().unwrap_or_default();
-    if label.len() > LABEL_BYTES_MAX || label.chars().any(|c| c.is_control() || c == '/') {
-        return Err(usage(format!("'{label}' is no label: at most {LABEL_BYTES_MAX} bytes, without slashes and control characters")));
-    }
-    if Uuid::parse_str(&label).is_ok() {
-        return Err(usage(format!("'{label}' is no label: it would be taken for a UUID")));
-    }
     if arguments.protect.len() > PROTECTED_MAX {
         return Err(usage(format!("{} protected ranges, where a volume has room for {PROTECTED_MAX}", arguments.protect.len())));
     }
@@ -246,7 +239,7 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
         ..Settings::default()
     };
     let mut superblock = Superblock::new(geometry, uuid, key, arguments.algorithm, &settings);
-    superblock.label = label;
+    superblock.label = arguments.label.clone().unwrap_or_default();
     if let Some(seconds) = arguments.guard {
         superblock.set_guard(seconds * 1000);
     }
@@ -300,6 +293,20 @@ fn report(arguments: &Arguments, ground: &Ground, superblock: &Superblock, path:
         metadata_bytes: geometry.device_bytes.get() - geometry.data_blocks * BLOCK_BYTES,
         volume: OnMedium::from(superblock),
     }
+}
+
+/// Parses a label: what is neither a path nor a UUID, and fits into a superblock.
+///
+/// # Errors
+/// When it is none.
+pub(super) fn parse_label(typed: &str) -> Result<String, String> {
+    if typed.len() > LABEL_BYTES_MAX || typed.chars().any(|c| c.is_control() || c == '/') {
+        return Err(format!("a label has at most {LABEL_BYTES_MAX} bytes, and neither slashes nor control characters"));
+    }
+    if Uuid::parse_str(typed).is_ok() {
+        return Err("it would be taken for a UUID".to_owned());
+    }
+    Ok(typed.to_owned())
 }
 
 fn parse_algorithm(typed: &str) -> Result<Algorithm, String> {

@@ -17,16 +17,18 @@ mod fates;
 mod find;
 mod links;
 mod map;
+mod superblock;
 mod tags;
 mod write;
 
-use crate::check::{CheckSettings, Listener, ReadMedium, Teller, Windows, read_superblock};
-use crate::format::{Chosen, CopyState, Region, Superblock, pair_of};
+use crate::check::{CheckSettings, Listener, ReadMedium, Teller, Windows};
+use crate::format::{Chosen, CopyState, Region, Superblock};
 use crate::units::{BLOCK_BYTES, Bytes, Pbn, count};
 use counts::Tallies;
 pub use error::RepairError;
 use fates::Fates;
 use links::Reliable;
+pub use superblock::change_superblock;
 pub use write::RepairMedium;
 use write::Writer;
 
@@ -70,13 +72,7 @@ pub fn plan<M: ReadMedium>(
     settings: &CheckSettings,
     listener: &mut dyn Listener,
 ) -> Result<Plan, RepairError> {
-    let chosen = read_superblock(medium, device_bytes)?;
-    if !chosen.superblock.is_whole_in_pages() {
-        return Err(RepairError::NotClosed);
-    }
-    if chosen.superblock.used_up().is_some() || chosen.superblock.read_only_because() != 0 {
-        return Err(RepairError::ReadOnly);
-    }
+    let chosen = superblock::closed(medium, device_bytes)?;
     let superblock_copies = count(chosen.states.iter().filter(|state| !matches!(state, CopyState::Sound { .. })).count());
     let superblock = Chosen::into_service(chosen);
     let geometry = &superblock.geometry;
@@ -128,11 +124,7 @@ pub fn carry_out<M: RepairMedium>(
     medium.flush()?;
     superblock.garbage_possible = false;
     superblock.recount_position = Pbn(0);
-    for _pair in 0..2 {
-        superblock.generation += 1;
-        write::superblock(medium, &superblock, pair_of(superblock.generation))?;
-        medium.flush()?;
-    }
+    superblock::write(medium, &mut superblock)?;
     Ok(())
 }
 

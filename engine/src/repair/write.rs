@@ -8,7 +8,7 @@ use crate::interface::IoFailure;
 use crate::units::Bytes;
 use std::collections::BTreeSet;
 
-/// A device that is repaired.
+/// A device that is changed while nobody serves it.
 pub trait RepairMedium: ReadMedium {
     /// Writes one block at byte `at`, a multiple of 4096.
     ///

@@ -1,26 +1,11 @@
-//! The reading of a backing store, with its progress.
+//! The progress of reading a backing store, and the limit of what is listed.
 
-use crate::device::backing::Backing;
-use onefold_engine::check::ReadMedium;
-use onefold_engine::interface::IoFailure;
 use onefold_engine::units::Bytes;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// The number of findings that are listed; further ones are only counted.
 pub(super) const LISTED_MAX: usize = 1000;
-
-/// The backing store in the form that the check needs.
-pub struct Medium<'a>(pub &'a Backing);
-
-impl ReadMedium for Medium<'_> {
-    fn read(&mut self, at: Bytes, buffer: &mut [u8]) -> Result<(), IoFailure> {
-        self.0.read_bytes(at.get(), buffer).map_err(|error| {
-            tracing::warn!(%error, %at, "cannot read");
-            IoFailure
-        })
-    }
-}
 
 /// The progress, where somebody watches.
 pub(super) struct Progress {

@@ -2,22 +2,18 @@
 
 use super::arguments::Arguments;
 use super::reading::{LISTED_MAX, Progress};
-use super::writing::{Writable, claimed};
 use crate::attachment::find::{Found, find};
-use crate::device::backing::{Access, Backing, PATIENCE};
-use crate::exit::{Exit, Failed, Outcome};
-use crate::heartbeat::Kept;
+use crate::commands::offline::{Writable, change, failed};
+use crate::exit::{Exit, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, complain, print};
 use onefold_engine::check::{CheckSettings, Finding, Listener};
-use onefold_engine::repair::{Plan, RepairError, carry_out, plan};
+use onefold_engine::repair::{Plan, carry_out, plan};
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug, Serialize)]
 struct Repaired {
@@ -90,31 +86,18 @@ impl Listener for Lost {
     }
 }
 
-/// Plans a repair, shows it, and carries it out if the user agrees. Of a guarded volume other hosts are kept away all the time.
+/// Plans a repair, shows it, and carries it out if the user agrees.
 ///
 /// # Errors
 /// When the volume is in use, was not closed, or cannot be written. What is lost is no error but an exit code.
 pub(super) fn run(arguments: &Arguments) -> Outcome<Exit> {
     let Found { path, .. } = find(&arguments.volume)?;
-    let backing = Arc::new(Backing::open_patiently(&path, Access::of(false, arguments.buffered), PATIENCE)?);
-    let is_gone = Arc::new(AtomicBool::new(false));
-    let kept = claimed(&backing, &is_gone)?;
-    let done = repair(arguments, &path, &mut Writable { backing: &backing, is_gone: &is_gone });
-    if is_gone.load(Ordering::Relaxed) {
-        return Err(Failed::new(Exit::InUse, format!("{}: another host has claimed the volume during the repair", path.display()))
-            .next("Detach it on that host, and repair it again."));
-    }
-    // After a failure of the device nothing is written (A5): another host waits as for a dead server.
-    let is_usable = done.as_ref().map_or_else(|failed| failed.exit != Exit::DeviceFailed, |_| true);
-    if let Some(claim) = kept.filter(|_| is_usable).and_then(Kept::end) {
-        claim.release();
-    }
-    done
+    change(&path, arguments.buffered, |medium| repair(arguments, &path, medium))
 }
 
 fn repair(arguments: &Arguments, path: &Path, medium: &mut Writable<'_>) -> Outcome<Exit> {
     let settings = CheckSettings { memory_bytes: arguments.memory.0, data: arguments.data };
-    let device_bytes = Bytes(medium.backing.facts().length);
+    let device_bytes = medium.bytes();
     let mut lost = Lost { runs: Vec::new(), progress: Progress::new() };
     let planned = plan(medium, device_bytes, &settings, &mut lost).map_err(|error| failed(path, error))?;
     lost.progress.end();
@@ -166,25 +149,4 @@ fn is_wanted(plan: &Plan) -> bool {
     let mut typed = String::new();
     let is_read = std::io::stdin().lock().read_line(&mut typed).is_ok();
     is_read && matches!(typed.trim(), "y" | "Y" | "yes")
-}
-
-fn failed(path: &Path, error: RepairError) -> Failed {
-    let at = path.display();
-    match error {
-        RepairError::Open(error) => {
-            let failed = Failed::from(error);
-            Failed { message: format!("{at}: {}", failed.message), ..failed }
-        }
-        RepairError::NotClosed => Failed::new(Exit::Damaged, format!("{at}: the volume was not closed in order")).next(
-            "`onefold attach` and `onefold detach` close it. If it can only be read then, its log is damaged: copy its content to another \
-             volume.",
-        ),
-        RepairError::ReadOnly => Failed::new(Exit::Refused, format!("{at}: this program must not write the volume"))
-            .next("`onefold attach --read-only` serves it, so that its content can be copied to another volume."),
-        RepairError::TooMuch { blocks } => {
-            Failed::new(Exit::Damaged, format!("{at}: more than {blocks} blocks are damaged")).next("Give more --memory.")
-        }
-        RepairError::Device => Failed::new(Exit::DeviceFailed, format!("{at}: the device failed during the repair"))
-            .next("Look at the device; `onefold check --repair` goes on."),
-    }
 }

@@ -1,7 +1,7 @@
 //! The story of one block: what the tables hold about it, what a live log adds, whether its content agrees, and what it holds of the log.
 
 use super::unit::UnitStory;
-use crate::commands::check::Medium;
+use crate::commands::offline::Medium;
 use crate::device::backing::Backing;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::Report;

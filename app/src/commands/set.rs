@@ -1,0 +1,140 @@
+//! `set`: changes the label of a volume, and the defaults of its attach options.
+
+use super::create::parse_label;
+use super::offline::{change, failed};
+use super::status::OnMedium;
+use crate::attachment::find::{Found, find};
+use crate::attachment::known;
+use crate::attachment::start::{CommitModeName, PersistenceName, Start};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::table::Table;
+use crate::output::{Report, Style, print};
+use crate::volume::peek;
+use clap::ValueEnum;
+use onefold_engine::format::{StartSettings, Superblock};
+use onefold_engine::repair::change_superblock;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Show or change a volume's label, and the defaults of its attach options
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Path, label or UUID. To be changed, it must be detached.
+    volume: String,
+    /// A new label; '' for none.
+    #[arg(long, value_parser = parse_label)]
+    label: Option<String>,
+    #[command(flatten)]
+    start: Start,
+    /// Use a backing store that has no direct I/O (O_DIRECT) all the same.
+    #[arg(long)]
+    buffered: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Settings {
+    path: PathBuf,
+    /// Whether this command has written them.
+    changed: bool,
+    volume: OnMedium,
+    defaults: Defaults,
+}
+
+/// The defaults of attach options, as users type them.
+#[derive(Debug, Serialize)]
+struct Defaults {
+    commit_mode: CommitModeName,
+    persistence: PersistenceName,
+    noncritical_delay_ms: u64,
+    commit_period_ms: u64,
+    anticipation_ms: u64,
+    verify_reads: bool,
+    verify_duplicates: bool,
+}
+
+impl From<&StartSettings> for Defaults {
+    fn from(start: &StartSettings) -> Self {
+        Self {
+            commit_mode: start.commit_mode.into(),
+            persistence: start.persistence.into(),
+            noncritical_delay_ms: start.noncritical_delay_ms,
+            commit_period_ms: start.commit_period_ms,
+            anticipation_ms: start.anticipation_ms,
+            verify_reads: start.verify_reads,
+            verify_duplicates: start.verify_duplicates,
+        }
+    }
+}
+
+impl Report for Settings {
+    const NAME: &'static str = "set";
+
+    fn table(&self) -> Table {
+        let switch = |on| if on { "on" } else { "off" };
+        let defaults = &self.defaults;
+        self.volume
+            .rows(Table::new().row("backing store", self.path.display()))
+            .row("default commit mode", typed(&defaults.commit_mode))
+            .row("default persistence", typed(&defaults.persistence))
+            .row("default noncritical delay", format!("{} ms", defaults.noncritical_delay_ms))
+            .row("default commit period", format!("{} ms", defaults.commit_period_ms))
+            .row("default anticipation", format!("{} ms", defaults.anticipation_ms))
+            .row("default verify reads", switch(defaults.verify_reads))
+            .row("default verify duplicates", switch(defaults.verify_duplicates))
+    }
+}
+
+/// The name of a value of an option.
+fn typed(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// Shows the settings of a volume, once they are as the options want them.
+///
+/// # Errors
+/// When there is no such volume; or when it is to be changed, and is in use, was not closed, or cannot be written.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let found = find(&arguments.volume)?;
+    let wanted = Wanted { label: arguments.label.as_ref(), start: &arguments.start };
+    let is_change = wanted.is_any();
+    let superblock = if is_change { changed(&found, &wanted, arguments.buffered)? } else { peek(&found.path)?.superblock };
+    let path = found.path;
+    known::remember(&path);
+    let defaults = Defaults::from(&superblock.settings);
+    print(&Settings { path, changed: is_change, volume: OnMedium::from(&superblock), defaults }, Style::of(arguments.json));
+    Ok(())
+}
+
+fn changed(found: &Found, wanted: &Wanted, buffered: bool) -> Outcome<Superblock> {
+    let path = &found.path;
+    if let Some(record) = found.lasting()? {
+        return Err(Failed::new(Exit::InUse, format!("{} is attached, at {}", path.display(), record.location))
+            .next("Detach it first: a server keeps the superblock in memory."));
+    }
+    change(path, buffered, |medium| {
+        let bytes = medium.bytes();
+        change_superblock(medium, bytes, |superblock| wanted.apply(superblock)).map_err(|error| failed(path, error))
+    })
+}
+
+/// The wishes of the user.
+struct Wanted<'a> {
+    label: Option<&'a String>,
+    start: &'a Start,
+}
+
+impl Wanted<'_> {
+    fn is_any(&self) -> bool {
+        self.label.is_some() || *self.start != Start::default()
+    }
+
+    fn apply(&self, superblock: &mut Superblock) {
+        if let Some(label) = self.label {
+            superblock.label.clone_from(label);
+        }
+        superblock.settings = self.start.over(&superblock.settings);
+    }
+}

@@ -1,0 +1,94 @@
+//! `set`: the label of a volume, and the defaults of its attach options.
+
+mod common;
+
+use common::home::Home;
+use common::nbd_client::*;
+
+const IMAGE: &str = "disk.img";
+
+fn created() -> Home {
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "32M", "--label", "photos"]);
+    home
+}
+
+/// Attaches, and reads the first block. The volume has been opened when that is answered.
+fn opened(home: &Home, volume: &str, options: &[&str]) -> Vec<u8> {
+    let socket = home.attach(volume, options);
+    Client::ready_for(&socket, true, "").read(0, 4096).unwrap()
+}
+
+#[test]
+fn a_new_label_is_the_name_of_the_volume_and_changes_nothing_else() {
+    let home = created();
+    let socket = home.attach(IMAGE, &[]);
+    Client::ready_for(&socket, true, "").write(0, 0, &[7; 4096]).unwrap();
+    home.says(0, &["detach", IMAGE]);
+    let table = home.says(0, &["set", "photos", "--label", "holiday"]);
+    assert!(table.contains("label") && table.contains("holiday"), "{table}");
+    home.complaint(3, &["status", "photos"], "no volume is called 'photos'");
+    assert!(opened(&home, "holiday", &[]) == [7; 4096]);
+    home.says(0, &["detach", "holiday"]);
+    home.says(0, &["check", "--data", "holiday"]);
+    home.says(0, &["set", "holiday", "--label", ""]);
+    home.complaint(3, &["status", "holiday"], "no volume is called 'holiday'");
+    assert_eq!(home.json(&["status", IMAGE])["volume"]["label"], "");
+}
+
+#[test]
+fn all_copies_of_the_superblock_have_it() {
+    let home = created();
+    home.says(0, &["set", IMAGE, "--label", "holiday"]);
+    let whole = home.read(IMAGE);
+    let end = whole.len();
+    let copies = [0, 4096, end - 8192, end - 4096];
+    for kept in copies {
+        let mut bytes = whole.clone();
+        copies.into_iter().filter(|&at| at != kept).for_each(|at| bytes[at..at + 4096].fill(0));
+        home.write(IMAGE, bytes);
+        assert_eq!(home.json(&["status", IMAGE])["volume"]["label"], "holiday", "the copy at {kept}");
+    }
+}
+
+#[test]
+fn a_default_holds_for_the_next_attachment_unless_it_names_another() {
+    let home = created();
+    let before = home.json(&["set", IMAGE]);
+    assert_eq!((&before["changed"], &before["defaults"]["commit_mode"]), (&false.into(), &"log".into()));
+    let after = home.json(&["set", IMAGE, "--commit-mode", "ordered", "--commit-period", "700", "--verify-reads", "off"]);
+    let mut expected = before["defaults"].clone();
+    expected["commit_mode"] = "ordered".into();
+    expected["commit_period_ms"] = 700.into();
+    expected["verify_reads"] = false.into();
+    assert_eq!((&after["changed"], &after["defaults"]), (&true.into(), &expected));
+    assert_eq!(after["volume"]["label"], "photos");
+    let has_log = |options: &[&str]| {
+        opened(&home, IMAGE, options);
+        let places = home.json(&["stats", IMAGE])["space"]["log_place_blocks"].as_u64();
+        home.says(0, &["detach", IMAGE]);
+        places.is_some_and(|blocks| blocks > 0)
+    };
+    assert_eq!((has_log(&[]), has_log(&["--commit-mode", "log"])), (false, true));
+}
+
+#[test]
+fn what_cannot_be_set_is_refused_and_nothing_changes() {
+    let home = created();
+    let before = home.read(IMAGE);
+    home.complaint(2, &["set", IMAGE, "--label", "a/b"], "neither slashes nor control characters");
+    home.complaint(2, &["set", IMAGE, "--label", "6ba7b810-9dad-11d1-80b4-00c04fd430c8"], "it would be taken for a UUID");
+    home.complaint(2, &["set", IMAGE, "--commit-mode", "fast"], "ordered, log");
+    home.complaint(2, &["set", IMAGE, "--commit-period", "31536000001"], "31536000001");
+    home.complaint(3, &["set", "nowhere", "--label", "x"], "no volume is called 'nowhere'");
+    home.write("plain.img", vec![1; 1 << 20]);
+    home.complaint(3, &["set", "plain.img", "--label", "x"], "there is no Onefold volume on it");
+    assert!(home.read(IMAGE) == before);
+    opened(&home, IMAGE, &[]);
+    home.complaint(4, &["set", IMAGE, "--label", "x"], "is attached, at");
+    // It may be looked at.
+    assert_eq!(home.json(&["set", "photos"])["volume"]["label"], "photos");
+    home.kill(IMAGE);
+    home.complaint(6, &["set", IMAGE, "--label", "x"], "the volume was not closed in order");
+    assert_eq!(home.json(&["status", IMAGE])["volume"]["label"], "photos");
+}

@@ -1,0 +1,45 @@
+//! The superblock of a volume that was closed: it is read, changed, and written into all copies.
+
+use super::error::RepairError;
+use super::write::{RepairMedium, superblock as write_copies};
+use crate::check::{ReadMedium, read_superblock};
+use crate::format::{Chosen, Superblock, pair_of};
+use crate::interface::IoFailure;
+use crate::units::Bytes;
+
+/// Reads the superblock of a volume that was closed and may be written.
+pub(super) fn closed<M: ReadMedium>(medium: &mut M, device_bytes: Bytes) -> Result<Chosen, RepairError> {
+    let chosen = read_superblock(medium, device_bytes)?;
+    if !chosen.superblock.is_whole_in_pages() {
+        return Err(RepairError::NotClosed);
+    }
+    if chosen.superblock.used_up().is_some() || chosen.superblock.read_only_because() != 0 {
+        return Err(RepairError::ReadOnly);
+    }
+    Ok(chosen)
+}
+
+/// Writes all copies, one pair after the other, so that one pair is whole at any moment.
+pub(super) fn write<M: RepairMedium>(medium: &mut M, superblock: &mut Superblock) -> Result<(), IoFailure> {
+    for _pair in 0..2 {
+        superblock.generation += 1;
+        write_copies(medium, superblock, pair_of(superblock.generation))?;
+        medium.flush()?;
+    }
+    Ok(())
+}
+
+/// Changes the superblock of a volume that was closed, and returns it. If that is cut off, the volume has the old one or the new one.
+///
+/// # Errors
+/// When no superblock can be used, when the volume was not closed or may not be written, or when the device fails.
+pub fn change_superblock<M: RepairMedium>(
+    medium: &mut M,
+    device_bytes: Bytes,
+    change: impl FnOnce(&mut Superblock),
+) -> Result<Superblock, RepairError> {
+    let mut superblock = Chosen::into_service(closed(medium, device_bytes)?);
+    change(&mut superblock);
+    write(medium, &mut superblock)?;
+    Ok(superblock)
+}
