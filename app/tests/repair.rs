@@ -4,7 +4,10 @@ mod common;
 
 use common::home::Home;
 use common::nbd_client::*;
+use onefold_engine::format::{UnitKind, choose, unit};
+use onefold_engine::units::{Bytes, Pbn};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 const IMAGE: &str = "disk.img";
 const BLOCK: usize = 4096;
@@ -127,6 +130,57 @@ fn what_nothing_describes_any_more_is_lost_by_name() {
     home.says(0, &["detach", IMAGE]);
     assert_eq!(home.json(&["check", "--data", IMAGE])["sound"].as_bool(), Some(true));
     assert!(unreadable(&home).is_empty());
+}
+
+/// The units of the log, by sequence, and where they lie.
+fn units(home: &Home) -> BTreeMap<u64, usize> {
+    let bytes = home.read(IMAGE);
+    let block = |at: usize| -> &[u8; BLOCK] { bytes[at..at + BLOCK].try_into().unwrap() };
+    let front = [Some(block(0)), Some(block(BLOCK)), None, None];
+    let superblock = choose(front, Bytes(bytes.len() as u64)).expect("a volume").into_service();
+    let authenticator = superblock.authenticator();
+    let blocks = (0..superblock.geometry.data_blocks).map(|pbn| (Pbn(pbn), superblock.geometry.block_at(Pbn(pbn)).get() as usize));
+    let unit = |(pbn, at)| unit::open(&authenticator, pbn, block(at)).map(|unit| (unit.header.kind, unit.header.sequence, at));
+    blocks.filter_map(unit).filter(|(kind, ..)| *kind == UnitKind::Log).map(|(_, sequence, at)| (sequence, at)).collect()
+}
+
+#[test]
+fn a_damaged_log_is_cut_and_what_is_left_is_what_it_was() {
+    const WRITTEN: std::ops::Range<usize> = 20..90;
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "64M"]);
+    let socket = home.attach(IMAGE, &[]);
+    let mut client = Client::ready_for(&socket, true, "");
+    for block in WRITTEN {
+        client.write(0, (block * BLOCK) as u64, &content(block)).unwrap();
+        client.command(FLUSH, 0, 0, 0).unwrap();
+    }
+    home.kill(IMAGE);
+    drop(client);
+    // Each write has its own unit: the last ones are those of the last blocks.
+    let (_, at) = units(&home).into_iter().nth_back(9).expect("ten units");
+    harm(&home, at, |block| block[100] ^= 1);
+    let plan = home.says(6, &["check", IMAGE, "--repair"]);
+    assert!(plan.contains("cut off before its damage: unit") && plan.contains("Nothing has been changed."), "{plan}");
+    let report: Value = serde_json::from_str(&home.says(6, &["check", "--repair", "--yes", "--json", IMAGE])).unwrap();
+    let (first, hole) = (WRITTEN.end - 9, WRITTEN.end - 10);
+    assert_eq!(lost(&report), (first..WRITTEN.end).collect::<Vec<_>>(), "what units behind the damage name");
+    let socket = home.attach(IMAGE, &[]);
+    for block in WRITTEN {
+        let read = Client::ready_for(&socket, true, "").read((block * BLOCK) as u64, BLOCK as u32);
+        match read {
+            Ok(bytes) if block == hole => assert!(bytes == vec![0; BLOCK], "it is as it was before"),
+            Ok(bytes) => assert!(block < hole && bytes == content(block), "block {block}"),
+            Err(_) => assert!(block >= first, "block {block} cannot be read"),
+        }
+    }
+    let mut client = Client::ready_for(&socket, true, "");
+    for block in hole..WRITTEN.end {
+        client.write(0, (block * BLOCK) as u64, &content(block)).unwrap();
+    }
+    drop(client);
+    home.says(0, &["detach", IMAGE]);
+    assert_eq!(home.json(&["check", "--data", IMAGE])["sound"].as_bool(), Some(true));
 }
 
 #[test]

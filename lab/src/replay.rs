@@ -1,6 +1,7 @@
 //! `onefold-lab replay`: sends a trace to the engine or a rival in virtual time, and counts all effects.
 
-use onefold::attachment::plan::{PersistenceName, parse_index_memory};
+use onefold::attachment::plan::parse_index_memory;
+use onefold::attachment::start::PersistenceName;
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::output::size::Size;
 use onefold::output::table::Table;

@@ -108,10 +108,8 @@ pub(super) fn failed(path: &Path, error: RepairError) -> Failed {
             let failed = Failed::from(error);
             Failed { message: format!("{at}: {}", failed.message), ..failed }
         }
-        RepairError::NotClosed => Failed::new(Exit::Damaged, format!("{at}: the volume was not closed in order")).next(
-            "`onefold attach` and `onefold detach` close it. If it can only be read then, its log is damaged: copy its content to another \
-             volume.",
-        ),
+        RepairError::NotClosed => Failed::new(Exit::Damaged, format!("{at}: the volume was not closed in order"))
+            .next("`onefold attach` and `onefold detach` close it."),
         RepairError::ReadOnly => Failed::new(Exit::Refused, format!("{at}: this program must not write the volume"))
             .next("`onefold attach --read-only` serves it, so that its content can be copied to another volume."),
         RepairError::TooMuch { blocks } => {

@@ -11,6 +11,7 @@ use crate::scheme::log::recover::{Limits, Scan, holds};
 use crate::tables::{Live, UnlinkedRecords};
 use crate::units::{Epoch, Pbn, count};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// The log, as replay would have it.
 pub struct LiveLog {
@@ -20,10 +21,26 @@ pub struct LiveLog {
     pub(super) bytes_read: u64,
 }
 
+impl fmt::Debug for LiveLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveLog").field("records", &self.live.len()).field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
 impl LiveLog {
     /// The log of a volume whose pages hold everything.
     pub(super) fn none(superblock: &Superblock) -> Self {
         Self { live: Live::new(0), epoch: superblock.last_epoch, bytes_read: 0 }
+    }
+
+    /// A log with these records, which count up to `epoch`.
+    pub(crate) const fn of(live: Live, epoch: Epoch) -> Self {
+        Self { live, epoch, bytes_read: 0 }
+    }
+
+    /// The pages that its records change.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
+        self.live.pages(self.epoch)
     }
 
     /// Makes a page that was read from the medium the page as it would be after the next opening. Returns whether the log changes it.

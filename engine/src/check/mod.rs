@@ -20,6 +20,7 @@ mod run;
 mod scan;
 mod settings;
 mod tell;
+mod units;
 mod windows;
 
 pub(crate) use content::Content;
@@ -32,4 +33,5 @@ pub use run::check;
 pub(crate) use scan::{Look, Scan};
 pub use settings::{CheckSettings, MEMORY_BYTES_MIN};
 pub(crate) use tell::{Run, Teller};
+pub(crate) use units::LogUnits;
 pub(crate) use windows::{Windows, groups};

@@ -16,6 +16,7 @@ use crate::format::page::SECTORS;
 use crate::format::{FingerprintEntry, Kind, MapEntry, Opened, PageId, REFS_UNKNOWN, Region, Superblock};
 use crate::units::{BLOCK_BYTES, Bytes, Lbn, Pbn, count, index};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// More than this is no faster.
 const BUFFER_BYTES_MAX: u64 = 1 << 20;
@@ -97,7 +98,7 @@ impl<'a> Recount<'a> {
 
     /// Puts the records of a live log before the content of pages.
     pub(super) fn take_log(&mut self, log: LiveLog) {
-        self.scan.take_log(log);
+        self.scan.take_log(Rc::new(log));
     }
 
     /// Takes note that a live log cannot be read: links that it removes still count.

@@ -9,6 +9,7 @@ use crate::format::page::{SECTORS, open};
 use crate::format::{Opened, PageContent, PageId, Region, Superblock};
 use crate::interface::IoFailure;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, Epoch, count, index};
+use std::rc::Rc;
 
 /// Reads a medium, neighbouring pages of it at once.
 pub(crate) struct Scan<'a> {
@@ -17,7 +18,7 @@ pub(crate) struct Scan<'a> {
     buffer: BufferMut,
     written: WrittenBits,
     bytes_read: u64,
-    log: LiveLog,
+    log: Rc<LiveLog>,
 }
 
 /// The page of *written* that was used last.
@@ -77,11 +78,18 @@ fn unreadable_pages(region: Region) -> impl Fn(u64, u64) -> Finding {
 impl<'a> Scan<'a> {
     pub(crate) fn new(medium: &'a mut dyn ReadMedium, superblock: &'a Superblock, pages: u64) -> Self {
         let written = WrittenBits { page: None, buffer: BufferMut::zeroed(1) };
-        Self { medium, superblock, buffer: BufferMut::zeroed(index(pages)), written, bytes_read: 0, log: LiveLog::none(superblock) }
+        Self {
+            medium,
+            superblock,
+            buffer: BufferMut::zeroed(index(pages)),
+            written,
+            bytes_read: 0,
+            log: Rc::new(LiveLog::none(superblock)),
+        }
     }
 
     /// Puts the log's records before the content of pages from now on.
-    pub(crate) fn take_log(&mut self, log: LiveLog) {
+    pub(crate) fn take_log(&mut self, log: Rc<LiveLog>) {
         self.bytes_read += log.bytes_read;
         self.log = log;
     }

@@ -6,7 +6,7 @@ use super::links::Reliable;
 use super::tags::put_tags_right;
 use super::write::{RepairMedium, Writer};
 use crate::check::{CheckSettings, Links, Look, ReadMedium, Scan, Teller, Windows, groups};
-use crate::format::{FingerprintEntry, Kind, Opened, PageContent, PageId, REFS_MAX, REFS_UNKNOWN, Region, Superblock};
+use crate::format::{FingerprintEntry, Kind, Opened, PageContent, PageId, REFS_MAX, REFS_UNKNOWN, Region};
 use crate::interface::IoFailure;
 use crate::units::{Pbn, count, index};
 use std::ops::Range;
@@ -46,17 +46,16 @@ impl Tallies {
 /// Counts the links that are left, and visits what each page of counts and its entries will be.
 pub(super) fn judge<M: ReadMedium>(
     medium: &mut M,
-    superblock: &Superblock,
     reliable: &Reliable,
     settings: &CheckSettings,
     teller: &mut Teller,
     visit: &mut dyn FnMut(&mut M, Settled) -> Result<(), RepairError>,
 ) -> Result<(), RepairError> {
-    for window in Windows::new(superblock.geometry.data_blocks, settings.memory_bytes).iter() {
-        let links = reliable.count(&mut Scan::new(medium, superblock, 16), teller, &window);
+    for window in Windows::new(reliable.superblock.geometry.data_blocks, settings.memory_bytes).iter() {
+        let links = reliable.count(&mut reliable.scan(medium, 16), teller, &window);
         for group in groups(&window) {
             let of_group = &links[index(group.start - window.start)..index(group.end - window.start)];
-            let settled = settle(&mut Scan::new(medium, superblock, 1), superblock, reliable, &group, of_group, teller);
+            let settled = settle(&mut reliable.scan(medium, 1), reliable, &group, of_group, teller);
             visit(medium, settled)?;
         }
     }
@@ -89,14 +88,8 @@ impl Settled {
     }
 }
 
-fn settle(
-    scan: &mut Scan,
-    superblock: &Superblock,
-    reliable: &Reliable,
-    group: &Range<u64>,
-    links: &[Links],
-    teller: &mut Teller,
-) -> Settled {
+fn settle(scan: &mut Scan, reliable: &Reliable, group: &Range<u64>, links: &[Links], teller: &mut Teller) -> Settled {
+    let Reliable { superblock, fates, .. } = *reliable;
     let geometry = &superblock.geometry;
     let (refs_page, _) = geometry.refs_of(Pbn(group.start));
     let refs = scan.page(refs_page, teller, Look::Again, |_, _| ());
@@ -121,7 +114,7 @@ fn settle(
             }
             let place = index(pbn.get() - group.start);
             let block = Block { links: links[place].number(), counted: counted(&refs, place), stored };
-            let entry = block.entry(reliable.fates.entry(pbn));
+            let entry = block.entry(fates.entry(pbn));
             settled.tallies.entries_rebuilt += u64::from(entry.kind == Kind::Carrier && stored != Some(entry));
             settled.tallies.entries_dropped +=
                 u64::from(entry.is_none() && stored.is_none_or(|stored| !stored.is_none()) && block.is_used());

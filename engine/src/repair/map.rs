@@ -4,18 +4,17 @@ use super::error::RepairError;
 use super::links::Reliable;
 use super::tags::put_tags_right;
 use super::write::{RepairMedium, Writer};
-use crate::check::{Finding, Look, ReadMedium, Run, Scan, Teller};
-use crate::format::{MapEntry, Opened, PageContent, PageId, Region, Superblock};
+use crate::check::{Finding, Look, ReadMedium, Run, Teller};
+use crate::format::{MapEntry, Opened, PageContent, PageId, Region};
 use crate::units::{Lbn, count};
 
 /// Returns the pages that will change, and the number of logical blocks that will be lost, which the teller names.
-pub(super) fn damaged<M: ReadMedium>(medium: &mut M, superblock: &Superblock, reliable: &Reliable, teller: &mut Teller) -> (Vec<u64>, u64) {
-    let geometry = &superblock.geometry;
+pub(super) fn damaged<M: ReadMedium>(medium: &mut M, reliable: &Reliable, teller: &mut Teller) -> (Vec<u64>, u64) {
+    let geometry = &reliable.superblock.geometry;
     let (mut pages, mut lost, mut run) = (Vec::new(), 0, Run::default());
     let named = |first, blocks| Finding::LostEntries { first: Lbn(first), blocks };
-    let mut scan = Scan::new(medium, superblock, 16);
-    scan.pages(Region::Map, 0..geometry.pages(Region::Map), Look::Again, teller, &mut |teller, id, opened| {
-        let Some(settled) = settle(superblock, reliable, id, opened) else { return };
+    reliable.scan(medium, 16).pages(Region::Map, 0..geometry.pages(Region::Map), Look::Again, teller, &mut |teller, id, opened| {
+        let Some(settled) = settle(reliable, id, opened) else { return };
         pages.push(id.index);
         for i in settled.lost {
             run.push(geometry.first_lbn(id).get() + i, 1, teller, named);
@@ -27,19 +26,13 @@ pub(super) fn damaged<M: ReadMedium>(medium: &mut M, superblock: &Superblock, re
 }
 
 /// Writes these pages as they will be.
-pub(super) fn write<M: RepairMedium>(
-    medium: &mut M,
-    superblock: &Superblock,
-    reliable: &Reliable,
-    pages: &[u64],
-    writer: &mut Writer,
-) -> Result<(), RepairError> {
+pub(super) fn write<M: RepairMedium>(medium: &mut M, reliable: &Reliable, pages: &[u64], writer: &mut Writer) -> Result<(), RepairError> {
     let mut mute = |_| ();
     let mut teller = Teller::new(&mut mute, 0);
     for &page in pages {
         let id = PageId { region: Region::Map, index: page };
-        let opened = Scan::new(medium, superblock, 1).page(id, &mut teller, Look::Again, |_, _| ());
-        if let Some(mut settled) = settle(superblock, reliable, id, &opened) {
+        let opened = reliable.scan(medium, 1).page(id, &mut teller, Look::Again, |_, _| ());
+        if let Some(mut settled) = settle(reliable, id, &opened) {
             writer.page(medium, id, &mut settled.content)?;
         }
     }
@@ -54,7 +47,7 @@ struct Settled {
 }
 
 /// The page as it will be, unless it stays as it is.
-fn settle(superblock: &Superblock, reliable: &Reliable, id: PageId, opened: &Opened) -> Option<Settled> {
+fn settle(reliable: &Reliable, id: PageId, opened: &Opened) -> Option<Settled> {
     let mut settled = Settled { content: opened.content.clone(), lost: Vec::new() };
     let mut changes = opened.damaged != 0;
     reliable.entries(id, opened, &mut |i, is_inside, left| {
@@ -68,6 +61,6 @@ fn settle(superblock: &Superblock, reliable: &Reliable, id: PageId, opened: &Ope
             changes = true;
         }
     });
-    changes |= put_tags_right(superblock, opened, &mut settled.content);
+    changes |= put_tags_right(reliable.superblock, opened, &mut settled.content);
     changes.then_some(settled)
 }

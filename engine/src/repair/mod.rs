@@ -1,4 +1,5 @@
-//! The offline repair of a volume that was closed: what cannot be relied on is given up by name, and counts are made anew.
+//! The offline repair of a volume that was closed, or whose log is damaged: what cannot be relied on is given up by name, and counts are
+//! made anew.
 //!
 //! 1. A plan comes first, and changes nothing. What is done is what the plan says.
 //! 2. A logical block is given up only where nothing says any more what it holds: its entry is damaged or has no meaning, or what it
@@ -8,9 +9,11 @@
 //! 5. Links leave the map first. Of a page of counts and its entries, counts rise, then entries change, then counts fall, each flushed
 //!    before the next. So a repair that is cut off at any write leaves no count below its links (P3), and the next one goes on.
 //! 6. At the end all copies of the superblock are written, one pair after the other.
+//! 7. A damaged log is cut off before its damage (`cut.rs`). The pages that its records change are written first of all.
 
 mod bits;
 mod counts;
+mod cut;
 mod entries;
 mod error;
 mod fates;
@@ -21,10 +24,11 @@ mod superblock;
 mod tags;
 mod write;
 
-use crate::check::{CheckSettings, Listener, ReadMedium, Teller, Windows};
+use crate::check::{CheckSettings, Finding, Listener, ReadMedium, Teller, Windows};
 use crate::format::{Chosen, CopyState, Region, Superblock};
 use crate::units::{BLOCK_BYTES, Bytes, Pbn, count};
 use counts::Tallies;
+use cut::Cut;
 pub use error::RepairError;
 use fates::Fates;
 use links::Reliable;
@@ -46,7 +50,9 @@ pub struct Plan {
     pub counts: u64,
     /// Pages of metadata that will be written, bits of *written* not included.
     pub pages: u64,
+    /// The superblock as it was read, and the cut of its log where that is damaged.
     superblock: Superblock,
+    cut: Option<Cut>,
     fates: Fates,
     bits: Vec<u64>,
     map: Vec<u64>,
@@ -54,10 +60,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The damage of the log before which it will be cut off.
+    #[must_use]
+    pub fn cut(&self) -> Option<&Finding> {
+        self.cut.as_ref().map(|cut| &cut.damage)
+    }
+
     /// Whether there is nothing to repair.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.superblock_copies == 0 && self.bits.is_empty() && self.map.is_empty() && self.groups.is_empty()
+        self.cut.is_none() && self.superblock_copies == 0 && self.bits.is_empty() && self.map.is_empty() && self.groups.is_empty()
     }
 }
 
@@ -65,34 +77,39 @@ impl Plan {
 /// will be lost are reported to the listener as lost entries.
 ///
 /// # Errors
-/// When no superblock can be used, when the volume was not closed or may not be written, or when more is damaged than memory can hold.
+/// When no superblock can be used, when the volume may not be written, when it was not closed and its log is not damaged, or when more is
+/// damaged than memory can hold.
 pub fn plan<M: ReadMedium>(
     medium: &mut M,
     device_bytes: Bytes,
     settings: &CheckSettings,
     listener: &mut dyn Listener,
 ) -> Result<Plan, RepairError> {
-    let chosen = superblock::closed(medium, device_bytes)?;
+    let chosen = superblock::writable(medium, device_bytes)?;
     let superblock_copies = count(chosen.states.iter().filter(|state| !matches!(state, CopyState::Sound { .. })).count());
     let superblock = Chosen::into_service(chosen);
-    let geometry = &superblock.geometry;
-    let mut teller = Teller::new(listener, bytes_of(&superblock, settings));
-    let bits = bits::damaged(medium, &superblock, &mut teller);
-    let fates = find::find(medium, &superblock, settings, &mut teller)?;
-    let reliable = Reliable { geometry, has_slots: superblock.has_slots(), fates: &fates };
-    let (map, lost) = map::damaged(medium, &superblock, &reliable, &mut teller);
+    let cut = Cut::read(medium, &superblock, settings.memory_bytes)?;
+    if cut.is_none() && !superblock.is_whole_in_pages() {
+        return Err(RepairError::NotClosed);
+    }
+    let closed = cut.as_ref().map_or_else(|| superblock.clone(), |cut| cut.closed(&superblock));
+    let mut teller = Teller::new(listener, bytes_of(&closed, settings));
+    let bits = bits::damaged(medium, &closed, &mut teller);
+    let fates = find::find(medium, &closed, cut.as_ref(), settings, &mut teller)?;
+    let reliable = Reliable { superblock: &closed, cut: cut.as_ref(), fates: &fates };
+    let (map, lost) = map::damaged(medium, &reliable, &mut teller);
     let mut groups = Vec::new();
     let mut tallies = Tallies::default();
-    counts::judge(medium, &superblock, &reliable, settings, &mut teller, &mut |_, settled| {
+    counts::judge(medium, &reliable, settings, &mut teller, &mut |_, settled| {
         if !settled.is_as_stored() {
             groups.push(settled.first);
             tallies.add(&settled);
         }
         Ok(())
     })?;
-    let pages = count(map.len()) + tallies.pages;
+    let pages = cut.as_ref().map_or(0, Cut::pages) + count(map.len()) + tallies.pages;
     let Tallies { entries_dropped, entries_rebuilt, counts, .. } = tallies;
-    Ok(Plan { superblock_copies, lost, entries_dropped, entries_rebuilt, counts, pages, superblock, fates, bits, map, groups })
+    Ok(Plan { superblock_copies, lost, entries_dropped, entries_rebuilt, counts, pages, superblock, cut, fates, bits, map, groups })
 }
 
 /// Carries out a plan.
@@ -105,22 +122,31 @@ pub fn carry_out<M: RepairMedium>(
     settings: &CheckSettings,
     listener: &mut dyn Listener,
 ) -> Result<(), RepairError> {
-    let Plan { mut superblock, fates, bits, map, groups, .. } = plan;
-    let mut teller = Teller::new(listener, bytes_of(&superblock, settings));
-    let mut writer = Writer::new(&superblock);
-    bits::write(medium, &superblock, &bits, &mut writer)?;
-    let reliable = Reliable { geometry: &superblock.geometry, has_slots: superblock.has_slots(), fates: &fates };
-    map::write(medium, &superblock, &reliable, &map, &mut writer)?;
+    let Plan { mut superblock, cut, fates, bits, map, groups, .. } = plan;
+    if let Some(cut) = &cut {
+        let mut damaged = cut.kept_damaged(&superblock);
+        superblock::write(medium, &mut damaged)?;
+        superblock = cut.closed(&damaged);
+    }
+    let closed = superblock.clone();
+    let reliable = Reliable { superblock: &closed, cut: cut.as_ref(), fates: &fates };
+    let mut teller = Teller::new(listener, bytes_of(&closed, settings));
+    let mut writer = Writer::new(&closed);
+    if let Some(cut) = &cut {
+        cut.write(medium, &closed, &mut writer)?;
+    }
+    bits::write(medium, &closed, &bits, &mut writer)?;
+    map::write(medium, &reliable, &map, &mut writer)?;
     medium.flush()?;
     let is_planned = |first: u64| groups.binary_search(&first).is_ok();
-    counts::judge(medium, &superblock, &reliable, settings, &mut teller, &mut |medium, settled| {
+    counts::judge(medium, &reliable, settings, &mut teller, &mut |medium, settled| {
         if is_planned(settled.first) {
             settled.write(medium, &mut writer)?;
         }
         Ok(())
     })?;
     medium.flush()?;
-    bits::set(medium, &superblock, &mut writer)?;
+    bits::set(medium, &closed, &mut writer)?;
     medium.flush()?;
     superblock.garbage_possible = false;
     superblock.recount_position = Pbn(0);

@@ -1,4 +1,4 @@
-//! The superblock of a volume that was closed: it is read, changed, and written into all copies.
+//! The superblock of a volume that nobody serves: it is read, changed, and written into all copies.
 
 use super::error::RepairError;
 use super::write::{RepairMedium, superblock as write_copies};
@@ -7,12 +7,9 @@ use crate::format::{Chosen, Superblock, pair_of};
 use crate::interface::IoFailure;
 use crate::units::Bytes;
 
-/// Reads the superblock of a volume that was closed and may be written.
-pub(super) fn closed<M: ReadMedium>(medium: &mut M, device_bytes: Bytes) -> Result<Chosen, RepairError> {
+/// Reads the superblock of a volume that may be written.
+pub(super) fn writable<M: ReadMedium>(medium: &mut M, device_bytes: Bytes) -> Result<Chosen, RepairError> {
     let chosen = read_superblock(medium, device_bytes)?;
-    if !chosen.superblock.is_whole_in_pages() {
-        return Err(RepairError::NotClosed);
-    }
     if chosen.superblock.used_up().is_some() || chosen.superblock.read_only_because() != 0 {
         return Err(RepairError::ReadOnly);
     }
@@ -38,7 +35,10 @@ pub fn change_superblock<M: RepairMedium>(
     device_bytes: Bytes,
     change: impl FnOnce(&mut Superblock),
 ) -> Result<Superblock, RepairError> {
-    let mut superblock = Chosen::into_service(closed(medium, device_bytes)?);
+    let mut superblock = Chosen::into_service(writable(medium, device_bytes)?);
+    if !superblock.is_whole_in_pages() {
+        return Err(RepairError::NotClosed);
+    }
     change(&mut superblock);
     write(medium, &mut superblock)?;
     Ok(superblock)

@@ -1,6 +1,7 @@
 //! Opening a volume with a live log: what is read and written before the volume serves, and what it then serves (docs/log.md, Recovery).
 
 mod compaction;
+mod cut;
 mod damaged;
 mod forged;
 mod machine;

@@ -5,7 +5,7 @@ use crate::output::size::Size;
 /// Check a volume that is not attached: count every link, find damage and garbage; nothing is written
 ///
 /// With --repair: show what a repair would do, and do it if the user agrees. Damaged metadata is made anew where it can be, and logical
-/// blocks of which nothing says any more what they hold are given up by name.
+/// blocks of which nothing says any more what they hold are given up by name. A damaged log is cut off before its damage.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Path, label or UUID.

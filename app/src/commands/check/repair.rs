@@ -20,6 +20,8 @@ struct Repaired {
     path: PathBuf,
     /// Whether the plan was carried out; there may have been nothing to do.
     done: bool,
+    /// The damage of the log, before which it is cut off.
+    log: Option<String>,
     superblock_copies: u64,
     pages: u64,
     entries_dropped: u64,
@@ -48,6 +50,7 @@ impl Report for Repaired {
             return table.line("There is nothing to repair.");
         }
         let mut table = table
+            .row_if("log", self.log.as_ref().map(|damage| format!("cut off before its damage: {damage}")))
             .row("superblock", format!("{} of 4 copies cannot be used; all are written anew", self.superblock_copies))
             .row("metadata", format!("{} of pages are written anew", Size(self.pages * BLOCK_BYTES)))
             .row("fingerprints", format!("{} dropped, {} made anew of their carriers", self.entries_dropped, self.entries_rebuilt))
@@ -59,6 +62,10 @@ impl Report for Repaired {
         let listed: u64 = self.lost_runs.iter().map(|run| run.blocks).sum();
         if self.lost > listed {
             table = table.line(format!("lost: and {} more", self.lost - listed));
+        }
+        if self.log.is_some() {
+            table = table
+                .line("Blocks that only the missing part of the log named are as they were before, and nothing tells which these are.");
         }
         table.line(match (self.done, self.lost) {
             (false, _) => "Nothing has been changed.",
@@ -126,6 +133,7 @@ fn repaired(path: &Path, plan: &Plan, lost_runs: Vec<LostRun>) -> Repaired {
     Repaired {
         path: path.to_path_buf(),
         done: false,
+        log: plan.cut().map(ToString::to_string),
         superblock_copies: plan.superblock_copies,
         pages: plan.pages,
         entries_dropped: plan.entries_dropped,

@@ -8,6 +8,7 @@ use crate::format::unit::Unit;
 use crate::scheme::log::records::effects_of;
 use crate::tables::effect::Effect;
 use crate::units::Pbn;
+use std::ops::Range;
 
 /// The most pages, each counted for each run, in which records of one unit change something. An epoch's records are gathered by page of the
 /// map, at most 800 LBNs each, in no less than four bytes. Removed fingerprints are no more than the places of the log have room for, each
@@ -45,6 +46,19 @@ impl Limits {
         let mut inside = unit.places.iter().all(|run| self.has(Some(run.first), run.blocks.into()));
         unit.records.iter().for_each(|record| effects_of(record, &mut |effect| inside &= is_inside(&effect)));
         inside && pages <= UNIT_PAGES_MAX
+    }
+}
+
+impl Limits {
+    /// The logical blocks that a unit names, as far as the volume has them.
+    pub fn lbns(self, unit: &Unit) -> impl Iterator<Item = Range<u64>> + use<> {
+        let mut named = Vec::new();
+        let mut name = |effect: Effect| {
+            let lbns = effect.lbn.map_or(0..0, |lbn| lbn.get().min(self.lbns)..lbn.get().saturating_add(effect.blocks).min(self.lbns));
+            named.extend(Some(lbns).filter(|lbns| !lbns.is_empty()));
+        };
+        unit.records.iter().for_each(|record| effects_of(record, &mut name));
+        named.into_iter()
     }
 }
 
