@@ -2,7 +2,8 @@
 //!
 //! 1. Its records count up to the last whole epoch before the damage, as for a server that serves what is proved (`store/proved.rs`): none
 //!    of them if a compacted unit is missing, if a block cannot be read, or if a unit names what the volume does not have.
-//! 2. A link stays if its content is proved, as there: by a fingerprint or a carrier, in sectors of one age. So every block is read.
+//! 2. A link stays if its content is what its entry says, in sectors of one age. So every block is read. A checksum or a short name is
+//!    enough, where a server wants a fingerprint or a carrier.
 //! 3. A logical block that a unit behind the cut names is lost. Nothing tells which blocks the missing units named: these are as they
 //!    were before, as far as that is proved.
 //! 4. The log stays damaged until the repair has ended, whatever the device finds again: until then a server serves what is proved, and

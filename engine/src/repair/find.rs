@@ -50,13 +50,13 @@ enum Proof {
     Believed,
     /// The content is read, and has to be what the entry says.
     Read,
-    /// Besides, links stay only to content whose entry names it: a checksum does not (`store/proved.rs`).
+    /// Besides, links stay only to content that an entry says something of.
     Needed,
 }
 
 /// The blocks of a page of counts that are not what their links want, or have to be looked at.
 struct Suspects {
-    /// Links mean these, and nothing names their content.
+    /// Links mean these, and nothing says what they hold.
     unproved: Vec<Pbn>,
     /// Links mean these carriers as a whole.
     linked_as_a_whole: Vec<Pbn>,
@@ -79,8 +79,8 @@ impl Suspects {
             for (i, pbn) in blocks.filter(|(_, pbn)| group.contains(&pbn.get())) {
                 let links = links[index(pbn.get() - group.start)];
                 let entry = entry_of(superblock, id, opened, i);
-                let is_named = entry.is_some_and(|entry| matches!(entry.kind, Kind::Fingerprint | Kind::Carrier));
-                if proof == Proof::Needed && links.number() > 0 && !is_named {
+                let is_described = entry.is_some_and(|entry| !entry.is_none());
+                if proof == Proof::Needed && links.number() > 0 && !is_described {
                     found.unproved.push(pbn);
                     continue;
                 }

@@ -126,6 +126,16 @@ fn set_tag(volume: &mut Volume, region: Region, tag: u64) {
     volume.change_page(PageId { region, index: 0 }, |page| page.set_tag(0, tag));
 }
 
+fn set_entry(volume: &mut Volume, pbn: usize, entry: FingerprintEntry) {
+    volume.change_page(PageId { region: Region::Fingerprints, index: 0 }, |page| page.set_fingerprint(pbn, entry));
+}
+
+/// Gives a block the checksum of the content of a number.
+fn set_checksum(volume: &mut Volume, pbn: usize, n: u64) {
+    let value = volume.superblock.fingerprinter().checksum(&content(n));
+    set_entry(volume, pbn, FingerprintEntry { kind: Kind::Checksum, value });
+}
+
 #[test]
 fn what_counts_before_the_damage_stays_and_what_is_known_of_the_rest_is_lost_by_name() {
     let mut volume = with_a_hole();
@@ -157,7 +167,7 @@ fn a_log_that_is_not_damaged_is_not_cut() {
 #[test]
 fn a_link_that_nothing_proves_is_lost() {
     type Harm = fn(&mut Volume);
-    let harms: [(&str, Harm, &[u64]); 6] = [
+    let harms: [(&str, Harm, &[u64]); 10] = [
         ("other content", |v| *v.data(Pbn(21)) = content(29), &[1, 4]),
         ("other content on pages", |v| *v.data(Pbn(25)) = content(29), &[4, 5]),
         (
@@ -170,14 +180,17 @@ fn a_link_that_nothing_proves_is_lost() {
         ),
         ("newer fingerprints of 21 and 22", |v| set_tag(v, Region::Fingerprints, 4), &[1, 2, 4]),
         ("a device that cannot read", |v| v.fail_reads_of(Pbn(26), 1), &[4, 6]),
+        ("a checksum", |v| set_checksum(v, 25, 25), &[4]),
+        ("a checksum of other content", |v| set_checksum(v, 25, 29), &[4, 5]),
+        ("no entry", |v| set_entry(v, 25, FingerprintEntry::NONE), &[4, 5]),
+        ("a short name", |v| v.unit(2, vec![v.extent(2, 22, 1)]), &[4]),
         (
-            "a checksum only",
+            "a short name of other content",
             |v| {
-                let value = v.superblock.fingerprinter().checksum(&content(25));
-                let entry = FingerprintEntry { kind: Kind::Checksum, value };
-                v.change_page(PageId { region: Region::Fingerprints, index: 0 }, |page| page.set_fingerprint(25, entry));
+                v.unit(2, vec![v.extent(2, 22, 1)]);
+                *v.data(Pbn(22)) = content(29);
             },
-            &[4, 5],
+            &[2, 4],
         ),
     ];
     for (name, harm, expected) in harms {
