@@ -16,7 +16,7 @@ set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
 
-if reason="$(blocks_unavailable)"; then die "cuts: needs root and /dev/fuse, and there is: $reason"; fi
+need_blocks cuts
 bash tools/dev/setup.sh build
 need python3-libnbd
 build_onefold

@@ -18,7 +18,7 @@ set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
 
-if reason="$(blocks_unavailable)"; then die "kill9: needs root, /dev/fuse and a loop device, and there is: $reason"; fi
+need_blocks kill9
 bash tools/dev/setup.sh build
 need fio mkfs.ext4 losetup python3
 build_onefold

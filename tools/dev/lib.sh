@@ -178,6 +178,14 @@ blocks_unavailable() {
     fi
 }
 
+# Ends a command that cannot do without FUSE and loop devices where there are none.
+need_blocks() { # COMMAND
+    local reason
+    if reason="$(blocks_unavailable)"; then
+        die "$1: needs root, /dev/fuse and loop devices, and there is: $reason"
+    fi
+}
+
 # Prints the folder in which cargo puts what it builds.
 target_dir() { echo "${CARGO_TARGET_DIR:-$PWD/target}"; }
 

@@ -17,10 +17,7 @@ if [[ $* == --draw ]]; then
 fi
 # Before anything is built: a build takes minutes.
 python3 tools/picture/picture.py --check "$@"
-need_root "measuring what is saved"
-if why="$(blocks_unavailable)"; then
-    die "nothing can be measured here: $why"
-fi
+need_blocks picture
 bash tools/dev/setup.sh build >/dev/null
 need fio python3 debootstrap mkfs.ext4
 build_onefold

@@ -18,10 +18,7 @@ list) exec python3 tools/workloads/workloads.py "$@" ;;
 record) ;;
 *) misused "workloads: give list or record; see ./dev workloads --help" ;;
 esac
-need_root "recording workloads"
-if why="$(blocks_unavailable)"; then
-    die "workloads cannot be recorded here: $why"
-fi
+need_blocks workloads
 bash tools/dev/setup.sh build >/dev/null
 need fio python3 debootstrap mkfs.ext4
 build_onefold

@@ -38,6 +38,11 @@ impl LiveLog {
         Self { live, epoch, bytes_read: 0 }
     }
 
+    /// The epoch up to which its records count.
+    pub(crate) const fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
     /// The pages that its records change.
     pub(crate) fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
         self.live.pages(self.epoch)

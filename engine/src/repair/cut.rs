@@ -46,9 +46,9 @@ impl Cut {
     /// Reads the log of a volume. Returns none where it is not damaged, or where there is none.
     pub(super) fn read<M: ReadMedium>(medium: &mut M, superblock: &Superblock, memory_bytes: u64) -> Result<Option<Self>, RepairError> {
         let Some(log_tail) = superblock.log_tail.clone().filter(|_| !superblock.is_whole_in_pages()) else { return Ok(None) };
-        let Err(damage) = read_log(medium, superblock) else { return Ok(None) };
+        let Some(damage) = damage(medium, superblock) else { return Ok(None) };
         let mut units = LogUnits::read(medium, superblock, &log_tail);
-        let is_replayed = matches!(damage, Finding::LogUnitMissing { .. }) && units.are_inside;
+        let is_replayed = matches!(damage, Finding::LogUnitMissing { .. } | Finding::UnexpectedTag { .. }) && units.are_inside;
         let last = if is_replayed { units.end_epoch } else { Epoch(0) };
         let records = if is_replayed { std::mem::take(&mut units.records) } else { UnlinkedRecords::default() };
         let behind = units.named.into_iter().filter(|(sequence, _)| !is_replayed || *sequence > units.end);
@@ -76,20 +76,12 @@ impl Cut {
 
     /// Finds the newest tag, and the sectors of fingerprints that are newer than the cut.
     fn read_tags<M: ReadMedium>(&mut self, medium: &mut M, superblock: &Superblock) {
-        let mut mute = |_| ();
-        let mut teller = Teller::new(&mut mute, 0);
-        let mut scan = Scan::new(medium, superblock, 16);
-        for region in [Region::Written, Region::Refs, Region::Fingerprints, Region::Map] {
-            scan.pages(region, 0..superblock.geometry.pages(region), Look::Again, &mut teller, &mut |_, id, opened| {
-                for sector in (0..SECTORS).filter(|&sector| opened.is_sound(sector)) {
-                    let tag = opened.content.tag(sector);
-                    self.newest = self.newest.max(Epoch(tag));
-                    if region == Region::Fingerprints && tag > self.last.get() {
-                        self.newer.insert(id.sector(sector), tag);
-                    }
-                }
-            });
-        }
+        tags(medium, superblock, &mut |region, sector, tag| {
+            self.newest = self.newest.max(Epoch(tag));
+            if region == Region::Fingerprints && tag > self.last.get() {
+                self.newer.insert(sector, tag);
+            }
+        });
     }
 
     /// Reads a medium with the records that count before the content of pages.
@@ -98,7 +90,7 @@ impl Cut {
         scan
     }
 
-    /// Whether a logical block cannot stay what its entry says, whose sector has this tag.
+    /// Whether a logical block cannot stay as its entry has it. The sector of that has this tag.
     pub(super) fn doubts(&self, geometry: &Geometry, lbn: Lbn, entry: MapEntry, tag: u64) -> bool {
         let at = self.later.partition_point(|lbns| lbns.end <= lbn.get());
         if self.later.get(at).is_some_and(|lbns| lbns.contains(&lbn.get())) {
@@ -113,7 +105,7 @@ impl Cut {
         self.newer.get(&id.sector(entry / index(Region::Fingerprints.entries_per_sector()))).copied().unwrap_or(self.last.get())
     }
 
-    /// Logs that were written cannot have more epochs or units than the volume has blocks.
+    /// The superblock of the repaired volume. The missing units may have had as many epochs and sequences as the volume has blocks.
     pub(super) fn closed(&self, superblock: &Superblock) -> Superblock {
         let most = superblock.geometry.data_blocks;
         let mut closed = Superblock {
@@ -148,6 +140,34 @@ impl Cut {
             writer.page(medium, id, &mut content)?;
         }
         medium.flush()
+    }
+}
+
+/// The damage of a log: in its units, or a page that is newer than its end, which shows that units are missing.
+fn damage<M: ReadMedium>(medium: &mut M, superblock: &Superblock) -> Option<Finding> {
+    let end = match read_log(medium, superblock) {
+        Ok(log) => log.epoch().get(),
+        Err(damage) => return Some(damage),
+    };
+    let mut found = None;
+    tags(medium, superblock, &mut |region, sector, tag| {
+        if tag > end {
+            found.get_or_insert(Finding::UnexpectedTag { region, sector, tag });
+        }
+    });
+    found
+}
+
+/// Visits the tag of each sector that is sound.
+fn tags<M: ReadMedium>(medium: &mut M, superblock: &Superblock, visit: &mut dyn FnMut(Region, u64, u64)) {
+    let mut mute = |_| ();
+    let mut teller = Teller::new(&mut mute, 0);
+    let mut scan = Scan::new(medium, superblock, 16);
+    for region in [Region::Written, Region::Refs, Region::Fingerprints, Region::Map] {
+        scan.pages(region, 0..superblock.geometry.pages(region), Look::Again, &mut teller, &mut |_, id, opened| {
+            let sound = (0..SECTORS).filter(|&sector| opened.is_sound(sector));
+            sound.for_each(|sector| visit(region, id.sector(sector), opened.content.tag(sector)));
+        });
     }
 }
 

@@ -155,6 +155,19 @@ fn what_counts_before_the_damage_stays_and_what_is_known_of_the_rest_is_lost_by_
     assert_eq!([1, 2, 3, 4, 5].map(|lbn| machine.read(lbn)), [Some(21), Some(22), Some(31), Some(30), Some(25)]);
 }
 
+/// Units that no other one shows to be missing: a page has their epoch.
+#[test]
+fn a_log_that_ends_before_a_page_is_cut_at_its_end() {
+    let mut volume = whole();
+    volume.change_page(PageId { region: Region::Map, index: 1 }, |page| page.set_tag(2, 6));
+    assert_eq!(planned(&mut volume).unwrap().0.cut(), Some(&Finding::UnexpectedTag { region: Region::Map, sector: 10, tag: 6 }));
+    assert_eq!(repair(&mut volume, u64::MAX), (vec![], true));
+    assert_eq!(findings(&mut volume), []);
+    let mut machine = volume.open();
+    assert_eq!([1, 2, 3, 4, 5, 6].map(|lbn| machine.read(lbn)), [21, 22, 23, 24, 25, 26].map(Some));
+    assert_eq!(machine.damage(), <[&str; 0]>::default());
+}
+
 #[test]
 fn a_log_that_is_not_damaged_is_not_cut() {
     assert_eq!(planned(&mut whole()).map(|_| ()), Err(RepairError::NotClosed));
