@@ -136,7 +136,6 @@ impl Cut {
         for id in self.log.pages() {
             let mut teller = Teller::new(&mut mute, 0);
             let mut content = self.scan(Scan::new(medium, superblock, 1)).page(id, &mut teller, Look::Again, |_, _| ()).content;
-            (0..SECTORS).for_each(|sector| content.set_tag(sector, content.tag(sector).max(self.last.get())));
             writer.page(medium, id, &mut content)?;
         }
         medium.flush()
