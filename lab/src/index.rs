@@ -62,9 +62,10 @@ pub struct Arguments {
     /// Policies; several, separated by commas. Default: all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = Policy::named)]
     policy: Vec<Policy>,
-    /// Blocks that the work out of line takes at once; 0 for none.
-    #[arg(long, value_name = "N", default_value_t = 16_384)]
-    batch: usize,
+    /// Blocks that the work out of line takes at once; 0 for none. Default: one for each 150 bytes of the memory, as a volume whose index
+    /// has it.
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
     /// Hide writes from the policies, as if their fingerprints were deferred: never; by duplication, while few of them are duplicates; by
     /// battery, one that is full at the first write and at 20 % at the last.
     #[arg(long, value_name = "REASON", value_parser = Adapt::named, default_value = "never")]
@@ -101,6 +102,8 @@ struct Row {
     index_bytes: u64,
     /// The memory was given for each stored block: this number of bytes.
     bytes_per_block: Option<f64>,
+    /// The blocks that the work out of line took at once.
+    batch: usize,
     #[serde(flatten)]
     found: Found,
 }
@@ -114,7 +117,6 @@ struct Compared {
     contents: u32,
     /// The writes whose content some block held.
     duplicates: u64,
-    batch: usize,
     /// The processor time of this machine, where writes are deferred.
     naming: Option<Naming>,
     rows: Vec<Row>,
@@ -183,6 +185,13 @@ fn read(arguments: &Arguments) -> Outcome<(String, Writes, u64)> {
     Ok((trace.display().to_string(), writes, sound.tally().malformed))
 }
 
+/// The room of a volume's skipped buffer beside an index of these bytes (`Store::new`): an eighth of their common memory, half of it for
+/// what is being worked off, and three quarters of the rest for blocks with a name of eight bytes.
+const fn batch_beside(index_bytes: u64) -> usize {
+    let batch = index_bytes / 7 / 2 / 4 * 3 / 8;
+    if batch == 0 { 1 } else { batch as usize }
+}
+
 /// Compares.
 ///
 /// # Errors
@@ -198,12 +207,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let by_block = arguments.bytes_per_block.iter().map(|&bytes| ((bytes * all.stored_max as f64) as u64, Some(bytes)));
     for (index_bytes, bytes_per_block) in given.chain(by_block) {
         for &policy in policies.iter().filter(|&&policy| policy != Policy::Full) {
-            let found = run_policy(&writes, plan(policy, index_bytes, arguments.batch));
-            rows.push(Row { policy: policy.name(), index_bytes, bytes_per_block, found });
+            let batch = arguments.batch.unwrap_or_else(|| batch_beside(index_bytes));
+            let found = run_policy(&writes, plan(policy, index_bytes, batch));
+            rows.push(Row { policy: policy.name(), index_bytes, bytes_per_block, batch, found });
         }
     }
     if policies.contains(&Policy::Full) {
-        rows.push(Row { policy: Policy::Full.name(), index_bytes: 0, bytes_per_block: None, found: full });
+        rows.push(Row { policy: Policy::Full.name(), index_bytes: 0, bytes_per_block: None, batch: 0, found: full });
     }
     let compared = Compared {
         trace,
@@ -212,7 +222,6 @@ pub fn run(arguments: &Arguments) -> Outcome {
         blocks_ever_written: writes.lbns,
         contents: writes.contents - 1,
         duplicates: all.inline,
-        batch: arguments.batch,
         naming: (arguments.adapt != Adapt::Never).then(Naming::measure),
         rows,
     };
