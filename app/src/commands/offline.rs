@@ -2,7 +2,7 @@
 
 use crate::device::backing::{Access, Backing, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
-use crate::heartbeat::{Claim, Kept, Purpose, announce};
+use crate::heartbeat::{Claim, Kept, Lost, Purpose, announce};
 use crate::volume;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::check::ReadMedium;
@@ -11,8 +11,7 @@ use onefold_engine::interface::IoFailure;
 use onefold_engine::repair::{RepairError, RepairMedium};
 use onefold_engine::units::Bytes;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The backing store in the form that the check and the dump need.
 pub(super) struct Medium<'a>(pub(super) &'a Backing);
@@ -29,7 +28,7 @@ impl ReadMedium for Medium<'_> {
 /// The backing store in the form that changes need. Nothing is written any more when the claim of a guarded volume is gone.
 pub(super) struct Writable<'a> {
     backing: &'a Backing,
-    is_gone: &'a AtomicBool,
+    gone: &'a OnceLock<Lost>,
 }
 
 impl Writable<'_> {
@@ -47,7 +46,7 @@ impl ReadMedium for Writable<'_> {
 
 impl RepairMedium for Writable<'_> {
     fn write(&mut self, at: Bytes, block: &BufferMut) -> Result<(), IoFailure> {
-        if self.is_gone.load(Ordering::Relaxed) {
+        if self.gone.get().is_some() {
             return Err(IoFailure);
         }
         self.backing.write(at.get(), block).map_err(|error| {
@@ -70,12 +69,11 @@ impl RepairMedium for Writable<'_> {
 /// When the store is in use, here or on another host, or cannot be opened; and those of `work`.
 pub(super) fn change<T>(path: &Path, buffered: bool, work: impl FnOnce(&mut Writable) -> Outcome<T>) -> Outcome<T> {
     let backing = Arc::new(Backing::open_patiently(path, Access::of(false, buffered), PATIENCE)?);
-    let is_gone = Arc::new(AtomicBool::new(false));
-    let kept = claimed(&backing, &is_gone)?;
-    let done = work(&mut Writable { backing: &backing, is_gone: &is_gone });
-    if is_gone.load(Ordering::Relaxed) {
-        return Err(Failed::new(Exit::InUse, format!("{}: another host has claimed the volume meanwhile", path.display()))
-            .next("Detach it on that host, and try again."));
+    let gone = Arc::new(OnceLock::new());
+    let kept = claimed(&backing, &gone)?;
+    let done = work(&mut Writable { backing: &backing, gone: &gone });
+    if let Some(lost) = gone.get() {
+        return Err(without_claim(path, lost));
     }
     // After a failure of the device nothing is written (A5): another host waits as for a dead server.
     let is_usable = done.as_ref().map_or_else(|failed| failed.exit != Exit::DeviceFailed, |_| true);
@@ -85,9 +83,9 @@ pub(super) fn change<T>(path: &Path, buffered: bool, work: impl FnOnce(&mut Writ
     done
 }
 
-/// Claims a guarded volume, and keeps the claim; `is_gone` is set if another host takes it. Where there is no volume, or none with a guard,
-/// there is nothing to claim.
-fn claimed(backing: &Arc<Backing>, is_gone: &Arc<AtomicBool>) -> Outcome<Option<Kept>> {
+/// Claims a guarded volume, and keeps the claim; `gone` is set when it is gone. Where there is no volume, or none with a guard, there is
+/// nothing to claim.
+fn claimed(backing: &Arc<Backing>, gone: &Arc<OnceLock<Lost>>) -> Outcome<Option<Kept>> {
     let Ok(Chosen { superblock, .. }) = volume::load(backing) else { return Ok(None) };
     announce(&backing.facts().path, &superblock, Purpose::Claim);
     let pause = |time| {
@@ -96,8 +94,19 @@ fn claimed(backing: &Arc<Backing>, is_gone: &Arc<AtomicBool>) -> Outcome<Option<
     };
     let Some(mut claim) = Claim::make(backing, &superblock, &pause)? else { return Ok(None) };
     claim.confirm()?;
-    let is_gone = is_gone.clone();
-    Ok(Some(Kept::start(claim, || (), move |_| is_gone.store(true, Ordering::Relaxed))))
+    let gone = gone.clone();
+    Ok(Some(Kept::start(claim, || (), move |lost| drop(gone.set(lost)))))
+}
+
+/// The message to the user when a claim was not kept until the end.
+fn without_claim(path: &Path, lost: &Lost) -> Failed {
+    let at = path.display();
+    match lost {
+        Lost::Ousted => Failed::new(Exit::InUse, format!("{at}: another host has claimed the volume meanwhile"))
+            .next("Detach it on that host, and try again."),
+        Lost::Failed(error) => Failed::new(Exit::DeviceFailed, format!("{at}: the guard block cannot be read or written: {error}"))
+            .next("Look at the device; then the same command goes on."),
+    }
 }
 
 /// The message to the user when a volume cannot be changed.

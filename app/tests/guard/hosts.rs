@@ -315,3 +315,21 @@ fn a_repair_that_loses_its_claim_writes_nothing_more() {
     assert_eq!(repair.child.wait().unwrap().code(), Some(4));
     assert!(rest(&home) == before && block.read() == theirs, "it wrote");
 }
+
+#[test]
+fn a_repair_whose_guard_block_cannot_be_read_writes_nothing_more_and_says_so() {
+    let home = Home::new();
+    let block = guarded(&home);
+    damage(&home);
+    let mut repair = OnTerminal::start(&home, &["check", "--repair", "disk"]);
+    repair.shows("Repair?");
+    let before = rest(&home);
+    block.file.set_len(GUARD_AT.get()).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    block.file.set_len(before.len() as u64).unwrap();
+    block.file.write_all_at(&before, 0).unwrap();
+    repair.terminal.write_all(b"y\n").unwrap();
+    repair.shows("the guard block cannot be read or written");
+    assert_eq!(repair.child.wait().unwrap().code(), Some(8));
+    assert!(rest(&home) == before, "it wrote");
+}

@@ -15,7 +15,7 @@ pub const MIB: u64 = 1 << 20;
 pub type Block = [u8; BLOCK_SIZE];
 
 /// A device in memory; blocks never written are zero.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Medium {
     blocks: BTreeMap<u64, Box<Block>>,
     pub bytes: u64,
