@@ -13,6 +13,7 @@ mod commands;
 mod facts;
 mod guard;
 mod interface;
+pub mod joined;
 mod lock;
 pub mod loop_status;
 pub mod measure;
@@ -27,6 +28,8 @@ mod sysfs;
 mod transfer;
 pub mod uring;
 
+#[cfg(test)]
+mod joined_tests;
 #[cfg(test)]
 pub mod memory;
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::attachment::session::Session;
 use crate::attachment::upgrade;
 use crate::device::Device;
 use crate::device::backing::{Access, Backing, Kind, PATIENCE};
+use crate::device::joined::Joined;
 use crate::device::paced::Paced;
 use crate::device::room::watch as watch_room;
 use crate::exit::{Exit, Failed, Outcome};
@@ -189,9 +190,9 @@ impl Parts {
 /// Starts the device over a store, as the user chose.
 fn device(backing: Arc<Backing>, pool: &Arc<Pool>, options: &Options) -> Outcome<Arc<dyn Device>> {
     let device = device::start(backing, pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
-    let Some(name) = &options.device_model else { return Ok(device) };
+    let Some(name) = &options.device_model else { return Ok(Joined::new(device)) };
     let model = Model::named(name).map_err(|message| Failed::new(Exit::Usage, message))?;
-    Ok(Paced::new(device, model))
+    Ok(Joined::new(Paced::new(device, model)))
 }
 
 /// Makes the acknowledgement journal, where what clients hold outlives its server.

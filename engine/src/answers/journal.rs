@@ -155,8 +155,9 @@ impl Journal {
         self.is_filling(store) && self.on_the_way.is_empty()
     }
 
+    /// The other half is left to a request of many blocks: what finds no room for its content cannot be packed.
     fn is_filling(&self, store: &Store) -> bool {
-        store.settings.facts.keeps_journal && self.open.contents * 4 > self.contents_max(store) * 3
+        store.settings.facts.keeps_journal && self.open.contents * 2 > self.contents_max(store)
     }
 
     /// Whether there is a journal, whose traces identify the store. A server that makes no promises takes over the journal of the last one
