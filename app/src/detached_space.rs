@@ -34,7 +34,7 @@ impl DetachedSpace {
         for number in 0..geometry.pages_of_blocks(Region::Refs) {
             let id = PageId { region: Region::Refs, index: number };
             file.read_exact_at(&mut frame.0, geometry.page_at(id).get())?;
-            let content = open(&superblock.uuid, id, &frame.0, false).content;
+            let content = open(&superblock.origin, id, &frame.0, false).content;
             let blocks = Region::Refs.entries_per_page().min(geometry.data_blocks - geometry.first_pbn(id).0);
             for i in 0..index(blocks) {
                 match content.refs(i) {

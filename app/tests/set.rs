@@ -1,4 +1,4 @@
-//! `set`: the label of a volume, and the defaults of its attach options.
+//! `set`: the label and the UUID of a volume, and the defaults of its attach options.
 
 mod common;
 
@@ -91,4 +91,59 @@ fn what_cannot_be_set_is_refused_and_nothing_changes() {
     home.kill(IMAGE);
     home.complaint(6, &["set", IMAGE, "--label", "x"], "the volume was not closed in order");
     assert_eq!(home.json(&["status", IMAGE])["volume"]["label"], "photos");
+}
+
+/// The copy has the pages, the log and the content of its original, and yet it is another volume.
+#[test]
+fn a_copy_with_a_new_uuid_is_attached_beside_its_original() {
+    const COPY: &str = "copy.img";
+    for options in [&["--commit-mode", "log"][..], &["--commit-mode", "ordered", "--guard=1"]] {
+        let home = Home::new();
+        home.says(0, &[&["create", IMAGE, "--size", "32M"], options].concat());
+        let socket = home.attach(IMAGE, &[]);
+        let mut client = Client::ready_for(&socket, true, "");
+        (0..300_u64).for_each(|block| client.write(0, block * 4096, &[block as u8; 4096]).unwrap());
+        drop(client);
+        home.says(0, &["detach", IMAGE]);
+        home.write(COPY, home.read(IMAGE));
+        let made = home.json(&["status", COPY])["volume"]["uuid"].clone();
+
+        let socket = home.attach(IMAGE, &[]);
+        home.complaint(4, &["attach", "--nbd", COPY], "--uuid new` gives it its own");
+        let set = home.json(&["set", COPY, "--uuid", "new"]);
+        assert_ne!(set["volume"]["uuid"], made, "{set}");
+        let uuid = set["volume"]["uuid"].as_str().unwrap().to_owned();
+        let dump = home.json(&["dump", COPY]);
+        assert_eq!((&dump["uuid"], &dump["made_as"]), (&set["volume"]["uuid"], &made));
+        let other = home.attach(&uuid, &[]);
+        for (socket, fill) in [(&socket, 1), (&other, 2)] {
+            let mut client = Client::ready_for(socket, true, "");
+            for block in 0..300_u64 {
+                assert!(client.read(block * 4096, 4096).unwrap() == [block as u8; 4096], "{options:?}");
+            }
+            client.write(0, 0, &[fill; 4096]).unwrap();
+            client.command(FLUSH, 0, 0, 0).unwrap();
+        }
+        home.kill(COPY);
+        assert!(opened(&home, COPY, &[]) == [2; 4096], "{options:?}: what was flushed is there after a kill");
+        for (volume, fill) in [(IMAGE, 1), (COPY, 2)] {
+            home.says(0, &["detach", volume]);
+            home.says(0, &["check", "--data", volume]);
+            assert!(opened(&home, volume, &[]) == [fill; 4096], "{options:?}");
+            home.says(0, &["detach", volume]);
+        }
+        home.says(0, &["set", COPY, "--uuid", made.as_str().unwrap()]);
+        assert_eq!(home.json(&["dump", COPY])["made_as"], serde_json::Value::Null);
+        home.says(0, &["check", "--data", COPY]);
+    }
+}
+
+#[test]
+fn what_is_no_uuid_is_refused() {
+    let home = created();
+    let before = home.read(IMAGE);
+    for (typed, wanted) in [("photos", "not a UUID"), ("00000000-0000-0000-0000-000000000000", "zeros"), ("", "not a UUID")] {
+        home.complaint(2, &["set", IMAGE, "--uuid", typed], wanted);
+    }
+    assert!(home.read(IMAGE) == before);
 }

@@ -45,7 +45,7 @@ impl Volume {
     /// Makes the volume with this geometry.
     #[must_use]
     pub fn new(superblock: &Superblock) -> Self {
-        let Superblock { uuid, geometry, .. } = superblock.clone();
+        let Superblock { origin: uuid, geometry, .. } = superblock.clone();
         let (fingerprinter, authenticator) = (superblock.fingerprinter(), superblock.authenticator());
         let blocks = geometry.device_bytes.get() / BLOCK_BYTES;
         let mut places = vec![BlockUse::Unused; to_index(blocks)];
@@ -119,7 +119,7 @@ impl Volume {
     #[must_use]
     pub fn superblock(&self, copy: usize, content: &Shared) -> Option<Rc<Superblock>> {
         known(&self.superblocks, (copy, content.id()), || {
-            Superblock::decode(content.bytes(), copy).ok().filter(|s| s.uuid == self.uuid).map(Rc::new)
+            Superblock::decode(content.bytes(), copy).ok().filter(|s| s.origin == self.uuid).map(Rc::new)
         })
     }
 

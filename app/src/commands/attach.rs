@@ -154,7 +154,9 @@ fn plan(arguments: &Arguments, volume: &str) -> Outcome<Plan> {
     };
     if let Some(record) = record::all(&directory)?.iter().find(|r| r.id == id) {
         if !clear_dead(&directory, &id) {
-            return Err(in_use(record).next("A copy of a volume cannot be attached beside it: both have the same UUID."));
+            let copy = path.display();
+            return Err(in_use(record)
+                .next(format!("{copy} has the same UUID. If it is a copy, `onefold set {copy} --uuid new` gives it its own.")));
         }
     }
     known::remember(&path);

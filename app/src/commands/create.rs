@@ -261,7 +261,7 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
 /// Carries out the steps of formatting, one after the other.
 fn carry_out(backing: &Backing, here: Here, superblock: &Superblock) -> std::io::Result<()> {
     let mut buffer = BufferMut::zeroed(1);
-    let guard = superblock.is_guarded().then(|| here.new_guard(superblock.uuid));
+    let guard = superblock.is_guarded().then(|| here.new_guard(superblock.origin));
     for step in format_guarded(superblock, guard.as_ref(), Bytes(backing.facts().length), &volume::traces(backing)) {
         match step {
             // On a file this also gives the metadata regions their space, sparse or not.

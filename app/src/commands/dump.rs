@@ -37,6 +37,9 @@ pub struct Arguments {
 #[derive(Debug, Serialize)]
 struct Whole {
     uuid: String,
+    /// The UUID that its pages have, where that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    made_as: Option<String>,
     label: String,
     /// The states of the four copies.
     copies: Vec<String>,
@@ -129,6 +132,7 @@ impl Whole {
         let extents = s.geometry.extents.iter();
         Self {
             uuid: Uuid::from_bytes(s.uuid).to_string(),
+            made_as: s.has_other_uuid().then(|| Uuid::from_bytes(s.origin).to_string()),
             label: s.label.clone(),
             copies: chosen.states.iter().map(copy).collect(),
             generation: s.generation,
@@ -162,7 +166,7 @@ impl Report for Whole {
     const NAME: &'static str = "dump";
 
     fn table(&self) -> Table {
-        let mut table = Table::new().row("uuid", &self.uuid).row("label", &self.label);
+        let mut table = Table::new().row("uuid", &self.uuid).row_if("made as", self.made_as.as_ref()).row("label", &self.label);
         for (i, copy) in self.copies.iter().enumerate() {
             table = table.row(&format!("copy {i}"), copy);
         }

@@ -1,4 +1,4 @@
-//! `set`: changes the label of a volume, and the defaults of its attach options.
+//! `set`: changes the label and the UUID of a volume, and the defaults of its attach options.
 
 use super::create::parse_label;
 use super::offline::{change, failed};
@@ -15,8 +15,9 @@ use onefold_engine::format::{StartSettings, Superblock};
 use onefold_engine::repair::change_superblock;
 use serde::Serialize;
 use std::path::PathBuf;
+use uuid::Uuid;
 
-/// Show or change a volume's label, and the defaults of its attach options
+/// Show or change a volume's label and UUID, and the defaults of its attach options
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Path, label or UUID. To be changed, it must be detached.
@@ -24,6 +25,9 @@ pub struct Arguments {
     /// A new label; '' for none.
     #[arg(long, value_parser = parse_label)]
     label: Option<String>,
+    /// Another identity for a copy, so that it can be attached beside its original: a UUID, or `new` for a random one.
+    #[arg(long, value_name = "UUID", value_parser = parse_uuid)]
+    uuid: Option<Uuid>,
     #[command(flatten)]
     start: Start,
     /// Use a backing store that has no direct I/O (O_DIRECT) all the same.
@@ -32,6 +36,18 @@ pub struct Arguments {
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// Returns the UUID that the user typed, or a random one.
+fn parse_uuid(typed: &str) -> Result<Uuid, String> {
+    if typed == "new" {
+        return Ok(Uuid::new_v4());
+    }
+    match Uuid::parse_str(typed) {
+        Ok(uuid) if !uuid.is_nil() => Ok(uuid),
+        Ok(_) => Err("a UUID of zeros names nothing; `new` makes a random one".to_owned()),
+        Err(_) => Err("not a UUID, such as 2e1b3ab4-9a8e-4b51-a2b8-8f6d3c2e1f00; `new` makes a random one".to_owned()),
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -98,7 +114,7 @@ fn typed(value: &impl ValueEnum) -> String {
 /// When there is no such volume; or when it is to be changed, and is in use, was not closed, or cannot be written.
 pub fn run(arguments: &Arguments) -> Outcome {
     let found = find(&arguments.volume)?;
-    let wanted = Wanted { label: arguments.label.as_ref(), start: &arguments.start };
+    let wanted = Wanted { label: arguments.label.as_ref(), uuid: arguments.uuid, start: &arguments.start };
     let is_change = wanted.is_any();
     let superblock = if is_change { changed(&found, &wanted, arguments.buffered)? } else { peek(&found.path)?.superblock };
     let path = found.path;
@@ -123,17 +139,21 @@ fn changed(found: &Found, wanted: &Wanted, buffered: bool) -> Outcome<Superblock
 /// The wishes of the user.
 struct Wanted<'a> {
     label: Option<&'a String>,
+    uuid: Option<Uuid>,
     start: &'a Start,
 }
 
 impl Wanted<'_> {
     fn is_any(&self) -> bool {
-        self.label.is_some() || *self.start != Start::default()
+        self.label.is_some() || self.uuid.is_some() || *self.start != Start::default()
     }
 
     fn apply(&self, superblock: &mut Superblock) {
         if let Some(label) = self.label {
             superblock.label.clone_from(label);
+        }
+        if let Some(uuid) = self.uuid {
+            superblock.set_uuid(uuid.into_bytes());
         }
         superblock.settings = self.start.over(&superblock.settings);
     }

@@ -38,7 +38,7 @@ impl Claim {
             return Err(without_direct_io(backing));
         }
         let here = Here::of(backing.facts().identity)?;
-        let found = look(backing, &superblock.uuid);
+        let found = look(backing, &superblock.origin);
         wait_for_the_dead(backing, superblock, here, found, pause)?;
         let claim = Self { backing: backing.clone(), written: here.claimed(superblock, found)?, interval: interval(superblock) };
         claim.write().map_err(|e| failed(backing, "write", e))?;
@@ -109,7 +109,7 @@ impl Here {
         let mut server = [0; 16];
         getrandom::fill(&mut server).map_err(|e| Failed::system("no random numbers", e))?;
         let sequence = found.map_or(0, |guard| guard.sequence);
-        let guard = Guard { sequence, ..self.new_guard(superblock.uuid) };
+        let guard = Guard { sequence, ..self.new_guard(superblock.origin) };
         Ok(Guard { server, state: GuardState::Served, ..guard.next() })
     }
 }

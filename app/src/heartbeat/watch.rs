@@ -118,7 +118,7 @@ pub fn watch(backing: &Backing, superblock: &Superblock) -> Outcome {
         std::thread::sleep(time);
         Ok(())
     };
-    wait_for_the_dead(backing, superblock, here, look(backing, &superblock.uuid), &sleep)
+    wait_for_the_dead(backing, superblock, here, look(backing, &superblock.origin), &sleep)
 }
 
 /// A function that lets a time pass. It fails when the command was interrupted meanwhile.
@@ -136,7 +136,7 @@ pub(super) fn wait_for_the_dead(backing: &Backing, superblock: &Superblock, here
     let wait = interval(superblock) * WAIT_INTERVALS;
     tracing::info!(%path, seconds = wait.as_secs_f32(), "another host may serve this volume: waiting to see whether it does");
     pause(wait)?;
-    let now = look(backing, &superblock.uuid);
+    let now = look(backing, &superblock.origin);
     // A block that can no longer be read may be half of what a live server is writing (A2).
     if now == found || matches!(now, Some(Guard { state: GuardState::Free, .. })) {
         return Ok(());
@@ -169,7 +169,7 @@ pub fn announce(path: &Path, superblock: &Superblock, purpose: Purpose) {
         let mut page = [0; BLOCK_SIZE];
         file.read_exact_at(&mut page, GUARD_AT.get()).ok()?;
         let store = if meta.file_type().is_block_device() { (meta.rdev(), 0) } else { (meta.dev(), meta.ino()) };
-        Some(Here::of(store).ok()?.intervals(Guard::decode(&page, &superblock.uuid).ok(), purpose))
+        Some(Here::of(store).ok()?.intervals(Guard::decode(&page, &superblock.origin).ok(), purpose))
     };
     if let Some(intervals) = intervals().filter(|&intervals| superblock.is_guarded() && intervals > 0) {
         let seconds = (interval(superblock) * intervals).as_secs_f32();

@@ -100,7 +100,7 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
         let at = superblock.geometry.page_at(id);
         found.bytes_read += count(block.bytes().len());
         // A page that cannot be read is reported when it is judged.
-        if medium.read(at, block.bytes_mut()).is_ok() && holds(&superblock.uuid, id, block.block(0), ended.epoch) {
+        if medium.read(at, block.bytes_mut()).is_ok() && holds(&superblock.origin, id, block.block(0), ended.epoch) {
             wrong.clear();
             break;
         }

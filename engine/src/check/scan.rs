@@ -150,7 +150,7 @@ impl<'a> Scan<'a> {
     /// The page that was read to a place of the buffer, with what the log says of it.
     fn open(&mut self, id: PageId, place: u64, is_readable: bool) -> Opened {
         let written = id.region == Region::Written || self.is_written(id);
-        let mut opened = open(&self.superblock.uuid, id, self.buffer.block(index(place)), written);
+        let mut opened = open(&self.superblock.origin, id, self.buffer.block(index(place)), written);
         if !is_readable {
             (0..SECTORS).for_each(|sector| opened.content.lose_sector(id.region, sector));
             (opened.damaged, opened.blank) = (0xff, false);
@@ -191,7 +191,7 @@ impl<'a> Scan<'a> {
         let at = self.superblock.geometry.page_at(page);
         self.bytes_read += BLOCK_BYTES;
         let read = self.medium.read(at, self.written.buffer.bytes_mut());
-        let mut content = open(&self.superblock.uuid, page, self.written.buffer.block(0), true).content;
+        let mut content = open(&self.superblock.origin, page, self.written.buffer.block(0), true).content;
         if read.is_err() {
             (0..SECTORS).for_each(|sector| content.lose_sector(Region::Written, sector));
         }

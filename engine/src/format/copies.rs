@@ -3,7 +3,7 @@
 //! 1. Copies 0 and 1 lie at the front, 2 and 3 at the end of the volume, which is not always the end of the device.
 //! 2. An update writes one front and one end copy; the other pair stays whole, whatever becomes of it. The first update of an opening goes
 //!    to the pair with fewer sound copies.
-//! 3. Copies compete by generation only within one UUID, that of the first copy that is sound.
+//! 3. Copies compete by generation only within one volume, that of the first copy that is sound: they have one origin.
 //! 4. A copy that a newer program wrote is not skipped in favour of an older one.
 
 use super::geometry::VOLUME_BYTES_MIN;
@@ -36,7 +36,7 @@ pub const fn pair_of(generation: u64) -> [usize; 2] {
 #[must_use]
 pub fn end_copies(front: [Page; 2], device_bytes: Bytes) -> [Bytes; 2] {
     let sound = front.iter().enumerate().filter_map(|(i, page)| Superblock::decode((*page)?, i).ok());
-    let newest = newest_of_first_uuid(sound);
+    let newest = newest_of_first_volume(sound);
     let [_, _, a, b] = copies(newest.map_or(device_bytes, |s| s.geometry.device_bytes));
     [a, b]
 }
@@ -48,8 +48,8 @@ pub fn claimed_bytes(page: &[u8; BLOCK_SIZE]) -> Option<Bytes> {
     (at::MAGIC.of(page) == MAGIC).then(|| Bytes(at::DEVICE_BYTES.get(page)))
 }
 
-fn newest_of_first_uuid(sound: impl Iterator<Item = Superblock>) -> Option<Superblock> {
-    sound.reduce(|best, next| if next.uuid == best.uuid && next.generation > best.generation { next } else { best })
+fn newest_of_first_volume(sound: impl Iterator<Item = Superblock>) -> Option<Superblock> {
+    sound.reduce(|best, next| if next.origin == best.origin && next.generation > best.generation { next } else { best })
 }
 
 /// The state of one copy.
@@ -138,10 +138,10 @@ pub fn choose(pages: [Page; COPIES], device_bytes: Bytes) -> Result<Chosen, Open
         }
         Some(Ok(s)) => Ok(s),
     });
-    let newest = newest_of_first_uuid(decoded.iter().flatten().cloned());
-    let uuid = newest.as_ref().map(|s| s.uuid);
+    let newest = newest_of_first_volume(decoded.iter().flatten().cloned());
+    let origin = newest.as_ref().map(|s| s.origin);
     let states = decoded.map(|copy| match copy {
-        Ok(s) if Some(s.uuid) == uuid => CopyState::Sound { generation: s.generation },
+        Ok(s) if Some(s.origin) == origin => CopyState::Sound { generation: s.generation },
         Ok(s) => CopyState::Foreign { uuid: s.uuid },
         Err(state) => state,
     });

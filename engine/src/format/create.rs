@@ -66,7 +66,7 @@ pub fn format_guarded<'a>(
     let written = (0..geometry.pages(Region::Written)).map(|index| {
         let id = PageId { region: Region::Written, index };
         let mut page = Box::new([0; BLOCK_SIZE]);
-        seal(&superblock.uuid, id, &mut PageContent::empty(), &mut page);
+        seal(&superblock.origin, id, &mut PageContent::empty(), &mut page);
         FormatStep::Write { at: geometry.page_at(id), page }
     });
     let guard = guard.map(|guard| {

@@ -37,7 +37,7 @@ impl<'a> Writer<'a> {
 
     /// Writes a page to its place.
     pub(super) fn page<M: RepairMedium>(&mut self, medium: &mut M, id: PageId, content: &mut PageContent) -> Result<(), IoFailure> {
-        seal(&self.superblock.uuid, id, content, self.buffer.block_mut(0));
+        seal(&self.superblock.origin, id, content, self.buffer.block_mut(0));
         medium.write(self.superblock.geometry.page_at(id), &self.buffer)?;
         self.written.insert(id);
         Ok(())

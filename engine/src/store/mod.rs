@@ -94,7 +94,7 @@ impl Store {
         let mut skipped = Skipped::new(for_skipped / 2, geometry.logical_blocks);
         skipped.restore(uncompared.skipped(), now);
         let (next, delay_ms) = (superblock.last_epoch + 1, settings.noncritical_delay_ms);
-        let mut tables = Tables::new(geometry.clone(), superblock.uuid, accountant.clone(), next, now, delay_ms);
+        let mut tables = Tables::new(geometry.clone(), superblock.origin, accountant.clone(), next, now, delay_ms);
         // After a crash some bits are out of date, until the recount has visited every page and set them.
         tables.bits_exact = superblock.keeps_counts() && !superblock.garbage_possible;
         Self {

@@ -60,7 +60,7 @@ impl Store {
     /// The notice to send if another server has written one of the front copies, which were read.
     pub fn other_server(&self, front: &BufferMut, result: Result<(), IoFailure>) -> Option<Notice> {
         let other = (0..FRONT_COPIES).filter(|_| result.is_ok()).find_map(|copy| self.others_copy(copy, front.block(copy)))?;
-        let is_formatted = other.uuid != self.medium.superblock.uuid;
+        let is_formatted = other.origin != self.medium.superblock.origin;
         Some(Notice::OtherServer { generation: other.generation, incarnation: other.incarnation, is_formatted })
     }
 
@@ -88,7 +88,7 @@ impl Store {
             return None;
         }
         let other = Superblock::decode(found, copy).ok()?;
-        let is_of_this_volume = other.uuid == self.medium.superblock.uuid;
+        let is_of_this_volume = other.origin == self.medium.superblock.origin;
         let is_others = match own {
             // An older copy was not written since this server's own: the device has lost that.
             Some((generation, _)) => !is_of_this_volume || other.generation >= *generation,

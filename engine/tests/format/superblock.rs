@@ -3,7 +3,7 @@
 use super::{Page, encoded, eventful, fresh, guarded};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::log_tail::at as at_log_tail;
-use onefold_engine::format::superblock::{INCOMPATIBLE_GUARD, at, at_extent};
+use onefold_engine::format::superblock::{INCOMPATIBLE_OTHER_UUID, at, at_extent};
 use onefold_engine::format::{
     COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, GUARD_AT, Geometry, GeometryError, Superblock, SuperblockError, Wish,
 };
@@ -77,9 +77,22 @@ fn an_unknown_incompatible_feature_is_refused_others_are_not() {
     s.features.read_only = 1 << 62;
     assert_eq!(s.read_only_because(), 1 << 62);
     assert_eq!(Superblock::decode(&encoded(&s, 0), 0), Ok(s.clone()));
-    s.features.incompatible = INCOMPATIBLE_GUARD << 1;
+    s.features.incompatible = INCOMPATIBLE_OTHER_UUID << 1;
     let error = Superblock::decode(&encoded(&s, 0), 0);
-    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 8, uuid: s.uuid, generation: 1 }));
+    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 16, uuid: s.uuid, generation: 1 }));
+}
+
+#[test]
+fn a_volume_of_another_uuid_remembers_the_one_that_it_was_made_with() {
+    let made = fresh();
+    let mut s = made.clone();
+    s.set_uuid([9; 16]);
+    assert_eq!(Superblock::decode(&encoded(&s, 1), 1), Ok(s.clone()));
+    assert_eq!((s.uuid, s.origin, s.has_other_uuid()), ([9; 16], made.uuid, true));
+    let error = forged(&made, |page| page[at::ORIGIN.offset] = 1);
+    assert!(matches!(error, Err(SuperblockError::Reserved { offset, .. }) if offset == at::ORIGIN.offset), "{error:?}");
+    s.set_uuid(made.uuid);
+    assert_eq!(s, made);
 }
 
 #[test]

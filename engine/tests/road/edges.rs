@@ -2,11 +2,12 @@
 //! comparison tells apart.
 
 use crate::carriers::{served, settings, soft};
+use crate::checked::findings;
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Digest;
-use onefold_engine::format::CommitMode;
+use onefold_engine::format::{CommitMode, Superblock};
 use onefold_engine::interface::{Class, Failure, Op, Payload, Reply};
 use onefold_engine::settings::Settings;
 
@@ -184,4 +185,32 @@ fn a_write_that_lacks_some_of_its_content_or_digests_is_refused() {
     let reply = m.request(Op::Write, 0, 4096, None, false);
     assert!(matches!(reply, Reply::Failed(Failure::Invalid)), "{reply:?}");
     assert_eq!(m.engine.ledger().client_writes, 2);
+}
+
+/// Pages, units of the log and content are those of the volume that it was made as.
+#[test]
+fn a_volume_with_a_new_uuid_is_served_as_before() {
+    for mode in MODES {
+        let mut m = Machine::open(blank(32 << 20, None), in_mode(mode));
+        m.write(0, &pattern(1, 4096 * 40));
+        m.flush();
+        let mut medium = m.close();
+        let pages = |medium: &[u8]| [[0, 1], [medium.len() / 4096 - 2, medium.len() / 4096 - 1]].concat();
+        for (copy, page) in pages(&medium).into_iter().enumerate() {
+            let block: &mut [u8; 4096] = (&mut medium[page * 4096..][..4096]).try_into().expect("a block");
+            let mut superblock = Superblock::decode(block, copy).expect("a copy");
+            superblock.set_uuid([9; 16]);
+            superblock.encode(copy, block);
+        }
+        let mut m = Machine::open(medium, in_mode(mode));
+        assert_eq!(m.read(0, 4096 * 40), pattern(1, 4096 * 40), "{mode:?}");
+        m.write(4096 * 50, &pattern(2, 4096 * 10));
+        m.flush();
+        // It is killed.
+        let mut m = Machine::open(m.medium, in_mode(mode));
+        assert_eq!(m.read(4096 * 50, 4096 * 10), pattern(2, 4096 * 10), "{mode:?}");
+        m.wait(1000);
+        let medium = m.close();
+        assert_eq!(findings(&medium), [], "{mode:?}");
+    }
 }

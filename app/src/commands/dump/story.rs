@@ -298,7 +298,7 @@ impl<'a> Reader<'a> {
             .read(at, &mut self.buffer)
             .map_err(|e| Failed::system(format!("cannot read the {} page {} at byte {at}", id.region.name(), id.index), e))?;
         debug_assert_eq!(self.buffer.bytes().len() as u64, BLOCK_BYTES);
-        Ok(open(&self.superblock.uuid, id, self.buffer.block(0), written))
+        Ok(open(&self.superblock.origin, id, self.buffer.block(0), written))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The bytes of the superblock.
 
 use super::content::Superblock;
-use super::fields::{INCOMPATIBLE_KNOWN, STATE_CLEAN, STATE_GARBAGE_POSSIBLE, at};
+use super::fields::{INCOMPATIBLE_KNOWN, INCOMPATIBLE_OTHER_UUID, STATE_CLEAN, STATE_GARBAGE_POSSIBLE, at};
 use super::parts::{
     Features, Lifetime, Uncompared, decode_extents, decode_label, decode_protected, encode_extents, encode_label, encode_protected,
 };
@@ -31,6 +31,9 @@ impl Superblock {
         at::FEATURES_READ_ONLY.set(out, self.features.read_only);
         at::FEATURES_INCOMPATIBLE.set(out, self.features.incompatible);
         at::UUID.of_mut(out).copy_from_slice(&self.uuid);
+        if self.has_other_uuid() {
+            at::ORIGIN.of_mut(out).copy_from_slice(&self.origin);
+        }
         encode_label(&self.label, out);
         at::BLOCK_BYTES.set(out, BLOCK_BYTES);
         at::SECTOR_BYTES.set(out, u64::from(self.sector_bytes));
@@ -114,6 +117,7 @@ impl Superblock {
         Ok(Self {
             features,
             uuid,
+            origin: if features.incompatible & INCOMPATIBLE_OTHER_UUID != 0 { at::ORIGIN.array(bytes) } else { uuid },
             label: decode_label(bytes)?,
             sector_bytes: at::SECTOR_BYTES.word(bytes),
             geometry,

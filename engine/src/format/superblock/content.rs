@@ -1,6 +1,6 @@
 //! The content of a superblock.
 
-use super::fields::{INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_SLOTS, READ_ONLY_KNOWN};
+use super::fields::{INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SLOTS, READ_ONLY_KNOWN};
 use super::parts::{Features, Lifetime, ProtectedRange, Uncompared};
 use super::settings::StartSettings;
 use crate::fingerprint::{Algorithm, Fingerprinter};
@@ -14,7 +14,10 @@ use crate::units::{Epoch, Lbn, Pbn};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     pub features: Features,
+    /// The identity of the volume. [`set_uuid`](Self::set_uuid) changes it.
     pub uuid: [u8; 16],
+    /// The UUID that the volume was made with. Its pages, the units of its log and its guard block have this one forever.
+    pub origin: [u8; 16],
     /// At most [`LABEL_BYTES_MAX`](super::LABEL_BYTES_MAX) bytes, none of them zero.
     pub label: String,
     /// The sector size that clients see: 512 or 4096.
@@ -58,6 +61,7 @@ impl Superblock {
         Self {
             features: Features::default(),
             uuid,
+            origin: uuid,
             label: String::new(),
             sector_bytes: 4096,
             geometry,
@@ -96,7 +100,20 @@ impl Superblock {
     /// The authenticator of the units of this volume's log.
     #[must_use]
     pub fn authenticator(&self) -> Authenticator {
-        Authenticator::new(&self.key, &self.uuid)
+        Authenticator::new(&self.key, &self.origin)
+    }
+
+    /// Gives the volume another identity, such as a copy needs that is to be attached beside its original.
+    pub fn set_uuid(&mut self, uuid: [u8; 16]) {
+        self.uuid = uuid;
+        let others = self.features.incompatible & !INCOMPATIBLE_OTHER_UUID;
+        self.features.incompatible = others | if uuid == self.origin { 0 } else { INCOMPATIBLE_OTHER_UUID };
+    }
+
+    /// Whether the UUID is not the one that the volume was made with.
+    #[must_use]
+    pub const fn has_other_uuid(&self) -> bool {
+        self.features.incompatible & INCOMPATIBLE_OTHER_UUID != 0
     }
 
     /// Whether opening the volume gives exact counts without a recount: it was closed, or has a log that says what the pages lack.

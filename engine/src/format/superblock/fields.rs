@@ -18,10 +18,12 @@ pub const INCOMPATIBLE_LIVE_LOG: u64 = 1;
 pub const INCOMPATIBLE_SLOTS: u64 = 2;
 /// The incompatible feature of a guard block, which a server claims before it writes anything.
 pub const INCOMPATIBLE_GUARD: u64 = 4;
+/// The incompatible feature of a UUID that is not the one the volume was made with, which its pages and units still have.
+pub const INCOMPATIBLE_OTHER_UUID: u64 = 8;
 /// The compatible feature of an index on the medium. The bit is taken; no program sets it yet.
 pub const COMPATIBLE_INDEX: u64 = 1;
 /// The incompatible features that this version knows.
-pub(super) const INCOMPATIBLE_KNOWN: u64 = INCOMPATIBLE_LIVE_LOG | INCOMPATIBLE_SLOTS | INCOMPATIBLE_GUARD;
+pub(super) const INCOMPATIBLE_KNOWN: u64 = INCOMPATIBLE_LIVE_LOG | INCOMPATIBLE_SLOTS | INCOMPATIBLE_GUARD | INCOMPATIBLE_OTHER_UUID;
 /// The features that this version knows among those without which a volume can be read but not written.
 pub(super) const READ_ONLY_KNOWN: u64 = 0;
 
@@ -77,7 +79,8 @@ layout! {
     GUARD_MS 4,
     UNCOMPARED REGIONS_BYTES,
     COMPARISON 1,
-    RESERVED 143,
+    ORIGIN 16,
+    RESERVED 127,
     CHECKSUM 4,
 }
 

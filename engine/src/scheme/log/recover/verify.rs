@@ -82,7 +82,7 @@ impl Verification {
     /// Looks for the epoch on a page.
     pub fn page_arrived(&mut self, store: &mut Store, id: PageId, buffer: &BufferMut) {
         self.reads -= 1;
-        if holds(&store.medium.superblock.uuid, id, buffer.block(0), self.ended.epoch) {
+        if holds(&store.medium.superblock.origin, id, buffer.block(0), self.ended.epoch) {
             self.witnesses = Some(Vec::new());
             for pbn in std::mem::take(&mut self.wrong) {
                 store.io.notice(Notice::Damage { what: "content differs from its record, which was flushed", at: pbn.0 });
