@@ -15,6 +15,8 @@ use crate::units::{Pbn, count, index};
 
 /// The most places that are chosen in advance.
 const PLACES_MAX: u64 = 64;
+/// The number of places that are reserved together for the records of writes.
+const TOGETHER: usize = 16;
 /// One free block of this many becomes a place.
 pub(super) const PLACES_FRACTION: u64 = 64;
 /// The most units that the records of ranges unmapped on one map page take: where every other entry is unmapped, each is a record.
@@ -71,14 +73,24 @@ impl Log {
     /// Reserves places for the units of this many further records, before they are admitted (L9): so they always find places when they are
     /// sealed. Ranges to be unmapped are put off where they do not fit.
     pub fn admit_records(&mut self, store: &mut Store, records: usize) -> Result<(), Blocked> {
-        while self.room_for_records(store) < records {
+        if self.room_for_records(store) >= records {
+            return Ok(());
+        }
+        // Several at a time, so that they lie together: each one alone would cut what is being written around it.
+        let most = index(store.space.census.free / PLACES_FRACTION).saturating_sub(self.places.len()).min(TOGETHER);
+        let together = self.places.len() + most;
+        loop {
+            let has_room = self.room_for_records(store) >= records;
+            if has_room && self.places.len() >= together {
+                return Ok(());
+            }
             match store.take_free_block() {
                 Ok(Some(pbn)) => self.add_place(store, pbn),
+                _ if has_room => return Ok(()),
                 Ok(None) => return Err(Blocked::Space),
                 Err(page) => return Err(Blocked::Page(page)),
             }
         }
-        Ok(())
     }
 
     /// The number of further records of the open epoch for which units at the reserved places have room.
