@@ -285,6 +285,7 @@ impl ForgetfulDisk {
                 }
             }
             Op::Discard | Op::WriteZeroes => state.write(at, &vec![0; bytes]),
+            Op::Extents => return Reply::Failed(Failure::Invalid),
         }
         Reply::Done
     }

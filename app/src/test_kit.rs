@@ -28,7 +28,7 @@ pub fn read(target: &dyn Target, offset: u64, length: u64) -> Result<Vec<u8>, Fa
     match submit(target, Op::Read, offset, length, None, false).recv().unwrap() {
         Reply::Data(segments) => Ok(bytes_of(segments)),
         Reply::Failed(failure) => Err(failure),
-        Reply::Done => panic!("a read without data"),
+        Reply::Done | Reply::Extents(_) => panic!("a read without data"),
     }
 }
 

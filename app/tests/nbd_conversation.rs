@@ -25,6 +25,46 @@ fn go_describes_the_export() {
     assert_eq!(client.command(FLUSH, 0, 0, 0), Ok(()));
 }
 
+fn meta_request(queries: &[&str]) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
+    let count = (queries.len() as u32).to_be_bytes().to_vec();
+    [vec![text("disk"), count], queries.iter().map(|query| text(query)).collect()].concat().concat()
+}
+
+#[test]
+fn extents_are_told_to_a_client_that_has_set_their_context() {
+    let (list, set, block_status, req_one) = (9, 10, 7, 1 << 3);
+    let served = serve(RamTarget::new(MIB));
+    let mut client = Client::fixed(&served.socket);
+    let kinds = |replies: Vec<(u32, Vec<u8>)>| replies.into_iter().map(|(kind, _)| kind).collect::<Vec<_>>();
+    let context = (4, b"\0\0\0\x01base:allocation".to_vec());
+    let wanted = meta_request(&["base:allocation"]);
+    assert_eq!(kinds(client.option(set, &wanted)), [ERR_INVALID], "structured replies come first");
+    assert_eq!(kinds(client.option(OPT_STRUCTURED_REPLY, &[])), [REP_ACK]);
+    assert_eq!(client.option(list, &meta_request(&[])), [context.clone(), (REP_ACK, vec![])]);
+    assert_eq!(client.option(list, &meta_request(&["x:"])), [(REP_ACK, vec![])]);
+    assert_eq!(kinds(client.option(set, &wanted[..9])), [ERR_INVALID]);
+    assert_eq!(kinds(client.option(set, &[b"\0\0\0\x05other", &wanted[8..]].concat())), [ERR_UNKNOWN]);
+    assert_eq!(client.option(set, &wanted), [context.clone(), (REP_ACK, vec![])]);
+    assert_eq!(kinds(client.option(OPT_GO, &export_request("disk", &[]))).last(), Some(&REP_ACK));
+
+    assert_eq!(client.write(0, 4096, &[7; 12 << 10]), Ok(()));
+    let mut status = |flags, offset, length| {
+        let cookie = client.request(block_status, flags, offset, length);
+        let head = client.bytes(20);
+        assert_eq!((&head[..4], &head[8..16]), (&0x668e_33ef_u32.to_be_bytes()[..], &cookie.to_be_bytes()[..]));
+        let payload = client.bytes(u32::from_be_bytes(head[16..].try_into().unwrap()) as usize);
+        assert_eq!(head[4..8], [0, 1, 0, 5], "one chunk, the last one");
+        payload.chunks(4).map(|number| u32::from_be_bytes(number.try_into().unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(status(0, 512, 16 << 10), [1, 3584, 3, 12 << 10, 0, 512, 3]);
+    assert_eq!(status(req_one, 4096, 16 << 10), [1, 12 << 10, 0]);
+    assert_eq!(client.command(block_status, 1 << 2, 0, 4096), Err(22), "a flag that it does not take");
+    assert_eq!(client.command(block_status, 0, MIB, 512), Err(22), "beyond the end");
+    assert_eq!(Client::ready(&served.socket, true).command(block_status, 0, 0, 4096), Err(22), "the context was not set");
+    assert_eq!(Client::ready(&served.socket, false).command(block_status, 0, 0, 4096), Err(22));
+}
+
 #[test]
 fn structured_replies_bring_df_and_read_only_shows() {
     let served = serve(RamTarget::new(64 * MIB).read_only());
@@ -56,7 +96,7 @@ fn options_are_answered_one_by_one() {
     assert_eq!(kinds(client.option(OPT_LIST, b"x")), [ERR_INVALID]);
     assert_eq!(kinds(client.option(OPT_STARTTLS, &[])), [ERR_UNSUP]);
     assert_eq!(kinds(client.option(4, &[])), [ERR_UNSUP]); // once PEEK_EXPORT
-    assert_eq!(kinds(client.option(9, b"?")), [ERR_UNSUP]); // LIST_META_CONTEXT
+    assert_eq!(kinds(client.option(11, &[])), [ERR_UNSUP]); // EXTENDED_HEADERS
     assert_eq!(kinds(client.option(0xdead_beef, &[7; 100])), [ERR_UNSUP]);
     assert_eq!(kinds(client.option(OPT_STRUCTURED_REPLY, b"x")), [ERR_INVALID]);
     assert_eq!(kinds(client.option(OPT_GO, &export_request("another", &[]))), [ERR_UNKNOWN]);

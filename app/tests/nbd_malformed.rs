@@ -6,6 +6,7 @@ mod common;
 use common::nbd_client::*;
 use common::ram::RamTarget;
 use common::{Dice, beside_verified_load, serve, serve_with};
+use onefold::frontend::nbd::negotiate::Agreement;
 use onefold::frontend::nbd::{Limits, exercise};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -252,6 +253,10 @@ fn mutated_requests(dice: &mut Dice) -> Vec<u8> {
     words
 }
 
+fn agreement(seed: u64) -> Agreement {
+    Agreement { structured: seed % 3 > 0, allocation: seed % 3 > 1 }
+}
+
 /// Runs the functions of the fuzz targets on seeded bytes, most of them nearly valid.
 #[test]
 fn seeded_words_break_no_decoder() {
@@ -259,7 +264,7 @@ fn seeded_words_break_no_decoder() {
         let mut dice = Dice(seed);
         let mut words = vec![0; dice.below(400) as usize];
         dice.fill(&mut words);
-        exercise::requests(&words, seed % 2 == 0);
+        exercise::requests(&words, agreement(seed));
         exercise::session(&words);
 
         let mut words = b"\0\0\0\x03".to_vec();
@@ -276,6 +281,6 @@ fn seeded_words_break_no_decoder() {
             words[at] ^= 1 << dice.below(8);
         }
         exercise::session(&words);
-        exercise::requests(&mutated_requests(&mut dice), seed % 2 == 0);
+        exercise::requests(&mutated_requests(&mut dice), agreement(seed));
     }
 }

@@ -225,6 +225,39 @@ fn qemu_io_and_qemu_img_are_content() {
 }
 
 #[test]
+fn nbdinfo_and_qemu_img_see_the_holes_of_a_volume() {
+    if !have("nbdinfo_and_qemu_img_see_the_holes_of_a_volume", &["nbdinfo", "qemu-io", "qemu-img"]) {
+        return;
+    }
+    for mode in ["log", "ordered"] {
+        let home = Home::new();
+        home.expect(0, &["create", "disk", "--size", "64M", "--commit-mode", mode]);
+        let uri = home.expect(0, &["attach", "--nbd", "disk"]).0.trim().to_owned();
+        let steps = ["write -P 7 1M 128k", "write -P 7 3M 64k", "write -P 0 8M 4k", "discard 1088k 64k", "flush"];
+        run(Command::new("qemu-io").args(["-f", "raw"]).args(steps.iter().flat_map(|step| ["-c", step])).arg(&uri));
+        let map = run(Command::new("nbdinfo").args(["--map", &uri]));
+        let lines: Vec<String> = map.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(
+            lines[..6],
+            [
+                "0 1048576 3 hole,zero",
+                "1048576 65536 0 data",
+                "1114112 2031616 3 hole,zero",
+                "3145728 65536 0 data",
+                "3211264 5177344 3 hole,zero",
+                "8388608 4096 2 zero",
+            ],
+            "{mode}: {map}"
+        );
+        let map = run(Command::new("qemu-img").args(["map", "-f", "raw", "--output=json", &uri]));
+        let map: serde_json::Value = serde_json::from_str(&map).unwrap();
+        let data = map.as_array().unwrap().iter().filter(|extent| extent["data"] == true && extent["zero"] == false);
+        assert_eq!(data.map(|extent| extent["length"].as_u64().unwrap()).collect::<Vec<_>>(), [65_536, 65_536], "{mode}: {map}");
+        home.expect(0, &["detach", "disk"]);
+    }
+}
+
+#[test]
 fn fio_verifies_what_it_wrote() {
     let test = "fio_verifies_what_it_wrote";
     if !have(test, &["fio"]) {

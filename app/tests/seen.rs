@@ -189,3 +189,36 @@ fn the_version_is_that_of_the_program_and_of_its_format() {
     assert_eq!(version["format_version"], home.json(&["probe", IMAGE])["format_version"]);
     assert!(home.says(0, &["--version"]).contains(version["onefold"].as_str().unwrap()));
 }
+
+/// A block that does not compress.
+fn noise(block: u64) -> Vec<u8> {
+    let mut state = block + 1;
+    let mut byte = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..4096).map(|_| byte()).collect()
+}
+
+/// A second copy of blocks that were written in another order lies where the first one does.
+#[test]
+fn stats_counts_the_extents_of_an_attached_volume_as_check_does_later() {
+    for mode in ["log", "ordered"] {
+        let home = Home::new();
+        home.says(0, &["create", IMAGE, "--size", "64M", "--commit-mode", mode]);
+        home.complaint(3, &["stats", IMAGE, "--extents"], "`onefold check");
+        let socket = home.attach(IMAGE, &[]);
+        let mut client = Client::ready_for(&socket, true, "");
+        let mut write = |at: u64, block: u64| client.write(0, at * 4096, &noise(block)).unwrap();
+        (0..2000).for_each(|block| write(block, block));
+        (0..1000).for_each(|block| write(3000 + block, 999 - block));
+        client.command(FLUSH, 0, 0, 0).unwrap();
+        let found = home.json(&["stats", IMAGE, "--extents"])["extents"].clone();
+        home.complaint(2, &["stats", IMAGE, "--extents", "--prometheus"], "--prometheus");
+        home.says(0, &["detach", IMAGE]);
+        let counts = home.json(&["check", IMAGE]);
+        assert_eq!(found["extents"], counts["counts"]["extents"], "{mode}: {found} {counts}");
+        assert!(found["extents"].as_u64().is_some_and(|extents| extents > 1000), "{mode}: {found}");
+        assert_eq!((&found["data_bytes"], &found["damaged_bytes"]), (&(3000 * 4096).into(), &0.into()), "{mode}");
+    }
+}

@@ -29,6 +29,8 @@ pub enum Op {
     Flush,
     Discard,
     WriteZeroes,
+    /// Asks what the bytes are made of.
+    Extents,
 }
 
 /// A client's hint about the data (Using Hints, section 3). No hint has an effect yet.
@@ -72,7 +74,29 @@ pub enum Reply {
     Done,
     /// The bytes of a read, in order.
     Data(Vec<Segment>),
+    /// The extents of the first of the bytes that were asked for, in order, at least one. The others have to be asked for again.
+    Extents(Vec<Extent>),
     Failed(Failure),
+}
+
+/// Neighbouring bytes of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    pub bytes: u64,
+    pub kind: ExtentKind,
+}
+
+/// The content of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtentKind {
+    /// They are mapped to nothing, and read as zeros.
+    Hole,
+    /// Zeros that somebody wrote. They take no block.
+    Zeroes,
+    /// The content of these blocks, one after the other, or of slots in them.
+    Data { first: Pbn, last: Pbn },
+    /// A read of them fails.
+    Damaged,
 }
 
 /// A stretch of bytes that a read returns.
@@ -80,6 +104,20 @@ pub enum Reply {
 pub enum Segment {
     Zeroes { bytes: u64 },
     Data { slice: Slice, start: usize, bytes: usize },
+}
+
+impl ExtentKind {
+    /// The kind of an extent of this kind and one of kind `next` behind it, if the two are one: data goes on in the next block, or in the
+    /// same one, of which both are slots.
+    #[must_use]
+    pub fn with(self, next: Self) -> Option<Self> {
+        match (self, next) {
+            (Self::Data { first, last }, Self::Data { first: next, last: end }) => {
+                (next == last || next == last + 1).then_some(Self::Data { first, last: end })
+            }
+            _ => (self == next).then_some(self),
+        }
+    }
 }
 
 /// The reason why a request failed, for the front-end to pass on.

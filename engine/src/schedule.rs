@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 pub(crate) enum Task {
     Write(usize),
     Read(usize),
+    Extents,
     Commit,
     Settle,
     Allocate,

@@ -5,6 +5,7 @@
 //!    device or damage) an error; never anything else.
 //! 3. Nothing that would have to be durable is acknowledged after the device has failed (A5).
 
+mod check;
 mod draw;
 
 pub use draw::letter;
@@ -21,7 +22,7 @@ use fastrand::Rng;
 use onefold_engine::adaptation::{ALL, is_selected};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Digest;
-use onefold_engine::interface::{Failure, Hint, Op, Payload, Reply, Request, RequestId, Segment};
+use onefold_engine::interface::{Failure, Hint, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
 use std::collections::BTreeMap;
@@ -190,6 +191,18 @@ impl Client {
         request
     }
 
+    /// Asks for extents. Its number decides whether a read becomes such a request, so that no other draw changes.
+    pub fn read_or_ask(&mut self, offset: u64, length: u64, oracle: &mut Oracle) -> Request {
+        if self.next % 4 != 0 {
+            return self.read(offset, length, oracle);
+        }
+        oracle.begin_read();
+        let marks = (offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)).map(|lbn| oracle.acknowledged(lbn)).collect();
+        let request = self.admit(Waiting { op: Op::Extents, offset, length, fua: false, marks, promise: Vec::new(), late: false }, None);
+        record!("  client {}: extents of sectors {}+{}", request.id.0, offset / 512, length / 512);
+        request
+    }
+
     /// Sends a flush.
     pub fn flush(&mut self, oracle: &Oracle) -> Request {
         let promise = oracle.promised_by_flush();
@@ -247,14 +260,18 @@ impl Client {
         match reply {
             Reply::Done => record!("  client {}: done", id.0),
             Reply::Data(_) => record!("  client {}: data", id.0),
+            Reply::Extents(extents) => record!("  client {}: {extents:?}", id.0),
             Reply::Failed(failure) => record!("  client {}: {failure:?}", id.0),
         }
-        if waiting.op == Op::Read {
+        if matches!(waiting.op, Op::Read | Op::Extents) {
             oracle.end_read();
         }
         match (waiting.op, reply) {
             (Op::Read, Reply::Data(segments)) => self.check_data(&waiting, segments, oracle),
-            (Op::Read, Reply::Done) | (_, Reply::Data(_)) => Err(violation!("interface: {reply:?} to a {:?}", waiting.op)),
+            (Op::Extents, Reply::Extents(extents)) => self.check_extents(&waiting, extents, oracle, faults),
+            (Op::Read | Op::Extents, Reply::Done) | (_, Reply::Data(_) | Reply::Extents(_)) => {
+                Err(violation!("interface: {reply:?} to a {:?}", waiting.op))
+            }
             (_, Reply::Failed(Failure::Io)) if (faults.lost || faults.doubted) && self.is_durable(&waiting) => {
                 waiting.marks.iter().for_each(|&mark| oracle.fail(mark));
                 Ok(ReplyEffects { reported_lost: true, ..ReplyEffects::default() })
@@ -262,7 +279,7 @@ impl Client {
             (op, Reply::Failed(failure)) => {
                 let expected = match failure {
                     Failure::Io => faults.errors,
-                    Failure::ReadOnly => faults.failed && op != Op::Read,
+                    Failure::ReadOnly => faults.failed && !matches!(op, Op::Read | Op::Extents),
                     Failure::NoSpace => matches!(op, Op::Write | Op::Discard | Op::WriteZeroes),
                     Failure::Full => self.options.settings.facts.retries_when_full && matches!(op, Op::Write | Op::WriteZeroes),
                     Failure::Invalid => false,
@@ -278,7 +295,7 @@ impl Client {
                 }
                 self.is_to_be_asked |= *failure == Failure::Full;
                 let refused = waiting.late && *failure == Failure::ReadOnly || no_space && waiting.marks.len() == 1;
-                for &mark in waiting.marks.iter().filter(|_| op != Op::Read) {
+                for &mark in waiting.marks.iter().filter(|_| !matches!(op, Op::Read | Op::Extents)) {
                     if refused { oracle.refuse(mark) } else { oracle.fail(mark) }
                 }
                 Ok(ReplyEffects { no_space, ..ReplyEffects::default() })
@@ -310,7 +327,7 @@ impl Client {
 
     fn is_durable(&self, waiting: &Waiting) -> bool {
         match waiting.op {
-            Op::Read => false,
+            Op::Read | Op::Extents => false,
             Op::Flush => true,
             _ => waiting.fua || self.options.settings.persistence == Persistence::Strong,
         }
@@ -333,36 +350,5 @@ impl Client {
             ));
         }
         Ok(())
-    }
-
-    fn check_data(&self, waiting: &Waiting, segments: &[Segment], oracle: &Oracle) -> Result<ReplyEffects, Violation> {
-        let mut bytes = Vec::with_capacity(usize::try_from(waiting.length).expect("a read fits memory"));
-        for segment in segments {
-            match segment {
-                Segment::Zeroes { bytes: n } => bytes.resize(bytes.len() + usize::try_from(*n).expect("a read fits memory"), 0),
-                Segment::Data { slice, start, bytes: n } => bytes.extend_from_slice(&slice.bytes()[*start..*start + *n]),
-            }
-        }
-        if bytes.len() as u64 != waiting.length {
-            return Err(violation!("interface: {} bytes to a read of {}", bytes.len(), waiting.length));
-        }
-        let mut raised = ReplyEffects::default();
-        let mut at = usize::try_from(waiting.offset % BLOCK_BYTES).expect("within a block");
-        let mut rest = &bytes[..];
-        for &mark in &waiting.marks {
-            let (found, after) = rest.split_at(rest.len().min(BLOCK_SIZE - at));
-            if !oracle.may_read(mark, at, found) {
-                let block = Content::zero().patched(at, found);
-                return Err(violation!(
-                    "P2: LBN {} reads {block:?} at byte {at}+{}, where {} is allowed",
-                    mark.lbn,
-                    found.len(),
-                    oracle.describe(mark.lbn)
-                ));
-            }
-            raised.learnt.push((mark, at, found.to_vec()));
-            (rest, at) = (after, 0);
-        }
-        Ok(raised)
     }
 }

@@ -5,7 +5,7 @@
 //! 3. A transcript belongs to the thread that takes it.
 
 use onefold_engine::buffer::Slice;
-use onefold_engine::interface::{Action, Notice, Promise, Promised, Reply, Segment, Trace, Traces};
+use onefold_engine::interface::{Action, Extent, ExtentKind, Notice, Promise, Promised, Reply, Segment, Trace, Traces};
 use std::cell::RefCell;
 use std::fmt;
 use std::hash::Hasher;
@@ -104,6 +104,18 @@ impl Transcript {
         match reply {
             Reply::Done => self.numbers([1]),
             Reply::Failed(failure) => self.numbers([2, *failure as u64]),
+            Reply::Extents(extents) => {
+                self.numbers([4, extents.len() as u64]);
+                for Extent { bytes, kind } in extents {
+                    let (kind, first) = match kind {
+                        ExtentKind::Hole => (1, 0),
+                        ExtentKind::Zeroes => (2, 0),
+                        ExtentKind::Data { first, .. } => (3, first.0),
+                        ExtentKind::Damaged => (4, 0),
+                    };
+                    self.numbers([*bytes, kind, first]);
+                }
+            }
             Reply::Data(segments) => {
                 self.numbers([3, segments.len() as u64]);
                 for segment in segments {

@@ -40,6 +40,8 @@ const fn weight(mix: &Mix, op: Op) -> u32 {
         Op::Flush => mix.flush,
         Op::Discard => mix.discard,
         Op::WriteZeroes => mix.zeroes,
+        // It takes the place of a read.
+        Op::Extents => 0,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::process::is_stopped;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::runtime::extents::ExtentCounts;
 use crate::runtime::recording::Order;
 use onefold_engine::interface::Deduplicate;
 use onefold_engine::units::Lbn;
@@ -30,6 +31,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub enum ServerRequest {
     Status,
     Stats,
+    /// Go on with a count of extents. The answer is how far it is.
+    Extents(ExtentCounts),
     /// End all waiting for room: the client is about to flush the device, and the flush waits for those writes.
     EndWaiting,
     /// An order for the work out of line.

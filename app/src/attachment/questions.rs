@@ -5,6 +5,7 @@ use super::directory::run_directory;
 use super::record::{Places, Record};
 use crate::exit::{Failed, Outcome};
 use crate::runtime::condition::{Condition, Counts};
+use crate::runtime::extents::ExtentCounts;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -30,6 +31,20 @@ pub fn counts(record: &Record) -> Outcome<Counts> {
 /// When its server does not answer.
 pub fn condition(record: &Record) -> Outcome<Condition> {
     answer(record, &ServerRequest::Status)
+}
+
+/// Counts the extents of the volume.
+///
+/// # Errors
+/// When its server does not answer, or the device fails.
+pub fn extents(record: &Record) -> Outcome<ExtentCounts> {
+    let mut counts = ExtentCounts::default();
+    loop {
+        counts = answer(record, &ServerRequest::Extents(counts))?;
+        if counts.is_whole() {
+            return Ok(counts);
+        }
+    }
 }
 
 fn answer<T: DeserializeOwned>(record: &Record, question: &ServerRequest) -> Outcome<T> {

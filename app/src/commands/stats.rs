@@ -5,12 +5,15 @@ mod prometheus;
 mod scrape;
 
 use crate::attachment::find::{Found, find};
-use crate::exit::Outcome;
+use crate::attachment::questions;
+use crate::attachment::record::Record;
+use crate::exit::{Exit, Failed, Outcome};
 use crate::output::percent::Percent;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{self, Report, Style, Watch};
 use crate::runtime::condition::PartUse;
+use crate::runtime::extents::ExtentCounts;
 use crate::runtime::lived::Lived;
 use crate::runtime::tally::Count;
 use crate::runtime::volume_counts::{Dedup, Efficiency, Saved, Space, VolumeCounts};
@@ -36,6 +39,9 @@ pub struct Arguments {
     /// Answer Prometheus' scrapes on this unix socket, at /metrics, until a signal ends it.
     #[arg(long, value_name = "SOCKET", requires = "prometheus")]
     listen: Option<PathBuf>,
+    /// Count the extents, too: the runs of data that lie together on the device. It reads the whole map.
+    #[arg(long, conflicts_with = "prometheus")]
+    extents: bool,
     #[command(flatten)]
     watch: Watch,
 }
@@ -57,6 +63,7 @@ impl Report for Stats {
         if let Some(volume) = &self.counts.volume {
             table = summary(table, volume);
         }
+        table = table.row_if("extents", self.extents.as_ref().map(extents));
         if !self.attached {
             return table.line("It is not attached: what a server counts, this cannot tell.");
         }
@@ -157,6 +164,23 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
     }
 }
 
+/// Asks for the extents, too. Without a volume every store is one extent.
+fn with_extents(record: &Record) -> Outcome<Stats> {
+    if record.is_passthrough {
+        let message = format!("--extents: {} is attached with --passthrough, without a volume", record.path.display());
+        return Err(Failed::new(Exit::Usage, message).next("Only the data of a volume has extents."));
+    }
+    Ok(Stats { extents: Some(questions::extents(record)?), ..Stats::of_attached(record)? })
+}
+
+/// Says in a line how far data is broken up.
+fn extents(counts: &ExtentCounts) -> String {
+    let ExtentCounts { extents, data_bytes, damaged_bytes, .. } = counts;
+    let mean = data_bytes.checked_div(*extents).map(|bytes| format!(", of {} in the mean", Size(bytes)));
+    let damaged = (*damaged_bytes > 0).then(|| format!("; {} cannot be read", Size(*damaged_bytes)));
+    format!("{extents}{}{}", mean.unwrap_or_default(), damaged.unwrap_or_default())
+}
+
 /// Describes the results of the blocks that clients wrote.
 pub(super) fn found(dedup: &Dedup) -> String {
     let Dedup { duplicates, zeroes, unchanged, new_blocks, filtered, deferred, .. } = dedup;
@@ -206,7 +230,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
         (name, Some(socket)) => scrape::listen(socket, name.as_deref()),
         (Some(name), None) if !arguments.prometheus => watch.report(Style::of(*json), || {
             let Found { path, attached } = find(name)?;
-            attached.map_or_else(|| Stats::of_detached(&path), |record| Stats::of_attached(&record))
+            match attached {
+                Some(record) if arguments.extents => with_extents(&record),
+                Some(record) => Stats::of_attached(&record),
+                None if arguments.extents => Err(Failed::new(Exit::NotFound, format!("{} is not attached", path.display()))
+                    .next(format!("`onefold check {}` counts the extents of a volume that nobody serves.", path.display()))),
+                None => Stats::of_detached(&path),
+            }
         }),
         (name, None) => {
             output::say(&scrape::text(name.as_deref())?);

@@ -1,4 +1,4 @@
-//! Neighbouring writes, over a device whose commands end when a test says so.
+//! Neighbouring writes, over a device whose commands end when a test ends them.
 
 use super::facts::Facts;
 use super::interface::{Command, Completed, Completions, Device, Sink, Work};
@@ -65,15 +65,15 @@ impl Manual {
 
 /// The commands that have ended, by token.
 #[derive(Default)]
-struct Ended(Mutex<Vec<Completed>>);
+struct EndedCommands(Mutex<Vec<Completed>>);
 
-impl Completions for Ended {
+impl Completions for EndedCommands {
     fn completed(&self, batch: &mut Vec<Completed>) {
         self.0.lock().unwrap().append(batch);
     }
 }
 
-impl Ended {
+impl EndedCommands {
     fn take(&self) -> Vec<(u64, Work, io::Result<()>)> {
         std::mem::take(&mut *self.0.lock().unwrap()).into_iter().map(|done| (done.token, done.work, done.result)).collect()
     }
@@ -83,10 +83,10 @@ impl Ended {
     }
 }
 
-fn rig() -> (Arc<Manual>, Arc<Joined>, Arc<Ended>) {
+fn rig() -> (Arc<Manual>, Arc<Joined>, Arc<EndedCommands>) {
     let manual = Arc::new(Manual { facts: MemoryDevice::new(0), sink: Sink::default(), commands: Mutex::default() });
-    let (joined, ended) = (Joined::new(manual.clone()), Arc::new(Ended::default()));
-    let sink: Weak<Ended> = Arc::downgrade(&ended);
+    let (joined, ended) = (Joined::new(manual.clone()), Arc::new(EndedCommands::default()));
+    let sink: Weak<EndedCommands> = Arc::downgrade(&ended);
     joined.connect(sink);
     (manual, joined, ended)
 }

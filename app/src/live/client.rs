@@ -184,6 +184,7 @@ impl Client {
                 self.sent.discards += 1;
                 self.truth.discard(&range, ask.op == Op::WriteZeroes);
             }
+            Op::Extents => unreachable!("no trace has it"),
         }
         Ok(None)
     }

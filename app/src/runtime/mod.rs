@@ -4,6 +4,7 @@
 pub mod codec;
 pub mod condition;
 pub mod digests;
+pub mod extents;
 pub mod hook;
 pub mod lived;
 pub mod messages;

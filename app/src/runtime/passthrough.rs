@@ -15,9 +15,9 @@ use crate::device::{Command, Completed, Completions, Device, Work};
 use crate::memory::pool::Pool;
 use crate::target::{Incoming, SharedTarget, Target, TargetInfo, together};
 use onefold_engine::buffer::{Buffer, BufferMut, Home};
-use onefold_engine::interface::{Event, Failure, Op, Reply, Segment};
+use onefold_engine::interface::{Event, Extent, ExtentKind, Failure, Op, Reply, Segment};
 use onefold_engine::memory::Part;
-use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, SECTOR_BYTES, count, index};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Pbn, SECTOR_BYTES, count, index};
 use slab::Slab;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -100,6 +100,7 @@ impl Passthrough {
             Op::Flush => Work::Flush,
             Op::Discard => Work::Discard { at, length },
             Op::WriteZeroes => Work::Zero { at, length },
+            Op::Extents => unreachable!("answered at once"),
         })
     }
 }
@@ -177,6 +178,14 @@ impl Target for Passthrough {
             self.client.count(request.op, request.length);
             if let Some(reply) = verdict(&self.info, &request) {
                 (request.done)(reply);
+                continue;
+            }
+            if request.op == Op::Extents {
+                // A store does not say which of its bytes are holes.
+                let at = |byte| Pbn(byte / BLOCK_BYTES);
+                let kind = ExtentKind::Data { first: at(request.offset), last: at(request.offset + request.length - 1) };
+                let all = Extent { bytes: request.length, kind };
+                (request.done)(Reply::Extents(vec![all]));
                 continue;
             }
             // A write's data never changes again (R6): the recorder may read it at any time.

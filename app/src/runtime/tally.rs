@@ -12,8 +12,14 @@ pub struct Count {
     pub bytes: u64,
 }
 
-const OPS: [(Op, &str); 5] =
-    [(Op::Read, "reads"), (Op::Write, "writes"), (Op::Flush, "flushes"), (Op::Discard, "discards"), (Op::WriteZeroes, "write-zeroes")];
+const OPS: [(Op, &str); 6] = [
+    (Op::Read, "reads"),
+    (Op::Write, "writes"),
+    (Op::Flush, "flushes"),
+    (Op::Discard, "discards"),
+    (Op::WriteZeroes, "write-zeroes"),
+    (Op::Extents, "extents"),
+];
 
 /// Counts requests or commands, from any thread.
 #[derive(Debug, Default)]

@@ -15,11 +15,15 @@ pub fn verdict(info: &TargetInfo, request: &Incoming) -> Option<Reply> {
     if is_misaligned || length > info.bytes || offset > info.bytes - length {
         return Some(Reply::Failed(Failure::Invalid));
     }
-    if info.read_only && op != Op::Read {
+    if info.read_only && !matches!(op, Op::Read | Op::Extents) {
         return Some(Reply::Failed(Failure::ReadOnly));
     }
     if length == 0 {
-        return Some(if op == Op::Read { Reply::Data(Vec::new()) } else { Reply::Done });
+        return Some(match op {
+            Op::Read => Reply::Data(Vec::new()),
+            Op::Extents => Reply::Extents(Vec::new()),
+            _ => Reply::Done,
+        });
     }
     let bytes_needed = offset % BLOCK_BYTES + length;
     let has_memory = request.buffer.as_ref().is_some_and(|buffer| count(buffer.bytes().len()) >= bytes_needed);

@@ -21,6 +21,7 @@ use crate::frontend::door::{Clients, Ready};
 use crate::heartbeat::{Claim, Guarded, watch};
 use crate::machine::{self, Gauge};
 use crate::memory::pool::Pool;
+use crate::runtime::extents::count_extents;
 use crate::runtime::hook::Hook;
 use crate::runtime::notices::Notices;
 use crate::runtime::passthrough::Passthrough;
@@ -92,7 +93,7 @@ fn serve(plan: &Plan, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Ex
     let desk = Arc::new(Recordings::new(served.tap().clone()));
     let (asked, recording) = (served.clone(), desk.clone());
     let own = plan.clone();
-    control::listen(&places.control, move |ask, client| respond(&own, &*asked, &recording, &stop, ask, client))
+    control::listen(&places.control, move |ask, client| respond(&own, &asked, &recording, &stop, ask, client))
         .map_err(|e| Failed::system(format!("cannot make {}", places.control.display()), e))?;
     clients.serve(&served, ready, &stopped)?;
     desk.close();
@@ -215,7 +216,7 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
 
 fn respond(
     plan: &Plan,
-    served: &dyn Served,
+    served: &Arc<dyn Served>,
     desk: &Recordings,
     stop: &Sender<()>,
     ask: ServerRequest,
@@ -225,6 +226,10 @@ fn respond(
     client.answer(match ask {
         ServerRequest::Status => json(serde_json::to_value(served.condition())),
         ServerRequest::Stats => json(serde_json::to_value(served.counts())),
+        ServerRequest::Extents(so_far) => match count_extents(&*Arc::clone(served).target(), so_far) {
+            Ok(counts) => json(serde_json::to_value(counts)),
+            Err(failure) => Err(Failed::new(Exit::DeviceFailed, format!("the volume does not tell its extents: {failure:?}"))),
+        },
         ServerRequest::EndWaiting => {
             served.order(Event::EndWaiting);
             Ok(Value::Null)

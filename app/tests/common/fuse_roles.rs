@@ -61,6 +61,7 @@ impl FileTarget {
                 rustix::fs::fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length)?;
                 rustix::fs::fallocate(&self.file, FallocateFlags::empty(), at, length)?;
             }
+            Op::Extents => return Err(std::io::ErrorKind::Unsupported.into()),
         }
         Ok(Reply::Done)
     }

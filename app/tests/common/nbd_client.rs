@@ -92,7 +92,6 @@ impl Client {
         let mut client = Self::fixed(path);
         if structured {
             assert_eq!(client.option(OPT_STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
-            client.structured = true;
         }
         let replies = client.option(OPT_GO, &export_request(name, &[]));
         let export = replies.iter().find(|(kind, data)| *kind == REP_INFO && data[..2] == [0, 0]).expect("the export is described");
@@ -137,6 +136,7 @@ impl Client {
             let (kind, data) = self.option_reply(option);
             replies.push((kind, data));
             if kind == REP_ACK || kind >> 31 == 1 {
+                self.structured |= option == OPT_STRUCTURED_REPLY && kind == REP_ACK;
                 return replies;
             }
         }

@@ -2,8 +2,8 @@
 
 use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::{BufferMut, Frame, Home, Slice};
-use onefold_engine::interface::{Failure, Op, Reply, Segment};
-use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, index};
+use onefold_engine::interface::{Extent, ExtentKind, Failure, Op, Reply, Segment};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Pbn, index};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -190,6 +190,7 @@ fn serve(disk: &mut Disk, incoming: Incoming) {
             write(disk, offset, length, None, fua);
             Reply::Done
         }
+        Op::Extents => Reply::Extents(extents(&disk.now, offset, length)),
     };
     done(reply);
 }
@@ -204,6 +205,13 @@ fn read(blocks: &Blocks, offset: u64, length: u64) -> Vec<Segment> {
         }
     }
     out
+}
+
+fn extents(blocks: &Blocks, offset: u64, length: u64) -> Vec<Extent> {
+    let kind_of = |block: usize| {
+        if blocks[block].is_some() { ExtentKind::Data { first: Pbn(block as u64), last: Pbn(block as u64) } } else { ExtentKind::Hole }
+    };
+    parts(offset, length).map(|(block, _, bytes)| Extent { bytes: bytes as u64, kind: kind_of(block) }).collect()
 }
 
 /// Stores `buffer`, or zeroes.

@@ -66,6 +66,7 @@ impl Engine {
         match task {
             Task::Write(op) => requests.go_on_writing(store, scheme, answers, op),
             Task::Read(op) => requests.go_on_reading(store, op),
+            Task::Extents => requests.go_on_with_extents(store),
             Task::Commit => self.go_on_committing(),
             Task::Settle => self.settle(),
             Task::Allocate => {

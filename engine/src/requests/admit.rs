@@ -87,6 +87,7 @@ impl Requests {
         }
         match request.op {
             Op::Read => self.begin_read(store, request),
+            Op::Extents => self.begin_extents(store, request),
             Op::Write => self.begin_write(store, scheme, answers, &request),
             Op::Flush => answers.flush(store, request.id),
             Op::Discard => self.begin_discard(store, answers, &request),

@@ -1,6 +1,8 @@
 //! Requests of clients that are under way, and the operations on single blocks that they consist of.
 
 mod admit;
+mod extents;
+mod extents_op;
 mod place;
 mod read;
 mod read_op;
@@ -9,6 +11,7 @@ mod unmap;
 mod write;
 mod write_op;
 
+use extents_op::ExtentsOp;
 use read_op::ReadOp;
 use write_op::WriteOp;
 
@@ -25,6 +28,8 @@ pub(crate) struct Requests {
     reads_queued: VecDeque<Request>,
     /// Bytes of the reads under way.
     reads_bytes: u64,
+    /// Requests for extents, of which the first one is being answered.
+    extents: VecDeque<ExtentsOp>,
 }
 
 impl Requests {
@@ -35,6 +40,6 @@ impl Requests {
 
     /// Whether operations on blocks are under way.
     pub fn are_under_way(&self) -> bool {
-        !self.writes.is_empty() || !self.reads.is_empty()
+        !self.writes.is_empty() || !self.reads.is_empty() || !self.extents.is_empty()
     }
 }

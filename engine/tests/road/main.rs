@@ -8,6 +8,7 @@ mod copies;
 mod counters;
 mod deferred;
 mod edges;
+mod extents;
 mod failed;
 mod forged;
 mod fua;

@@ -62,6 +62,7 @@ impl Plain {
         match request.op {
             Op::Flush => self.unflushed.push(request.id),
             Op::Read => self.read(request.id, first, blocks, out),
+            Op::Extents => out.push(Action::Reply { request: request.id, reply: Reply::Failed(Failure::Invalid) }),
             Op::Write => {
                 for block in first..first + blocks {
                     self.zeroed.remove(&block);

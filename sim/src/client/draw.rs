@@ -72,7 +72,7 @@ impl Client {
             2 => {
                 let (first, blocks) = self.part_of_stretch(rng);
                 let (from, to) = if rng.u8(..) < 64 { (rng.u64(0..4), blocks * 8 - rng.u64(0..4)) } else { (0, blocks * 8) };
-                self.read((first * 8 + from) * 512, (to - from) * 512, oracle)
+                self.read_or_ask((first * 8 + from) * 512, (to - from) * 512, oracle)
             }
             3 => self.flush(oracle),
             4 if self.options.shape != Shape::Spread && rng.u8(..) < 24 => {

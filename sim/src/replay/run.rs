@@ -288,6 +288,7 @@ impl ReplayRun {
                     self.bound.changed(ask.recorded_ns);
                 }
             }
+            Op::Extents => unreachable!("no trace has it"),
         }
         None
     }

@@ -23,7 +23,7 @@ pub struct Sent {
 
 impl Sent {
     fn changes(&self) -> bool {
-        self.op != Op::Read
+        !matches!(self.op, Op::Read | Op::Extents)
     }
 
     /// Returns the kind that latencies are grouped by.
@@ -32,7 +32,7 @@ impl Sent {
         match (self.op, self.fua) {
             (Op::Write, true) => "fua",
             (Op::Write, false) => "write",
-            (Op::Read, _) => "read",
+            (Op::Read | Op::Extents, _) => "read",
             (Op::Flush, _) => "flush",
             (Op::Discard | Op::WriteZeroes, _) => "discard",
         }
@@ -65,7 +65,7 @@ impl Rule {
         }
         match ask.op {
             Op::Flush => self.changes == 0,
-            Op::Read => self.is_apart(ask),
+            Op::Read | Op::Extents => self.is_apart(ask),
             _ => self.changes_max.is_none_or(|most| self.changes < most) && self.is_apart(ask),
         }
     }

@@ -6,6 +6,7 @@ use crate::detached_space::DetachedSpace;
 use crate::device::Slowed;
 use crate::exit::{Failed, Outcome};
 use crate::runtime::condition::{Condition, Counts, PartUse};
+use crate::runtime::extents::ExtentCounts;
 use crate::runtime::lived::Lived;
 use crate::runtime::volume_counts::{Saved, VolumeCounts};
 use crate::volume;
@@ -34,6 +35,9 @@ pub(super) struct Stats {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slowed: Option<Slowed>,
     pub memory: Vec<PartUse>,
+    /// The extents of its data, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extents: Option<ExtentCounts>,
 }
 
 impl Stats {
@@ -55,6 +59,7 @@ impl Stats {
             counts,
             slowed,
             memory,
+            extents: None,
         })
     }
 
@@ -78,6 +83,7 @@ impl Stats {
             counts: Counts { lifetime: Some(Lived::of(&superblock.lifetime)), ..Counts::default() },
             slowed: None,
             memory: Vec::new(),
+            extents: None,
         })
     }
 }

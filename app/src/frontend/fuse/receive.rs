@@ -310,6 +310,8 @@ fn finish(answer: Answer, reply: Reply, payload: &[u8]) {
     match reply {
         Reply::Done => answer.done(payload),
         Reply::Data(segments) => answer.data(&segments),
+        // FUSE asks for none.
+        Reply::Extents(_) => fail(answer, Failure::Io),
         Reply::Failed(failure) => fail(answer, failure),
     }
 }
@@ -367,7 +369,7 @@ impl Gather {
     fn part(&self, part: usize, reply: Reply, success: impl FnOnce(Answer, Vec<Segment>)) {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match reply {
-            Reply::Done => {}
+            Reply::Done | Reply::Extents(_) => {}
             Reply::Data(segments) => parts.read[part] = segments,
             // A failed part is not retried because another part may be.
             Reply::Failed(Failure::Full) => parts.failure = parts.failure.or(Some(Failure::Full)),

@@ -151,7 +151,7 @@ impl Reader {
             }
             let Some(bytes) = self.inbox.peek::<REQUEST_BYTES>() else { return Ok(()) };
             let head = RequestHead::parse(bytes)?;
-            let decision = judge(&head, &self.connection.export, self.connection.agreement.structured);
+            let decision = judge(&head, &self.connection.export, self.connection.agreement);
             let payload = if let Decision::Serve { op: Op::Write, .. } = decision { index(u64::from(head.length)) } else { 0 };
             if payload > 0 && payload <= DIRECT_MIN && self.inbox.len() < REQUEST_BYTES + payload {
                 return Ok(());
@@ -193,7 +193,7 @@ impl Reader {
                         }
                     }
                 }
-                let ticket = Ticket::new(head, self.connection.agreement.structured);
+                let ticket = Ticket::new(head, self.connection.agreement);
                 let outbox = Arc::clone(&self.connection.outbox);
                 let done = Box::new(move |reply| {
                     outbox.answer(&ticket, cost, reply);
@@ -280,7 +280,7 @@ impl Reader {
     fn refuse(&mut self, head: &RequestHead, cost: u64, error: ErrorNumber) {
         self.room = self.room.saturating_sub(cost);
         self.connection.outbox.take(1, cost);
-        self.connection.outbox.refuse(&Ticket::new(head, self.connection.agreement.structured), cost, error);
+        self.connection.outbox.refuse(&Ticket::new(head, self.connection.agreement), cost, error);
     }
 
     pub(super) fn submit(&mut self) {

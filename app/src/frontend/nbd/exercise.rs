@@ -42,8 +42,8 @@ pub fn session(words: &[u8]) {
     let heard = words.len() - script.words.len();
     // A reply is at most a few hundred bytes for each 16-byte option.
     assert!(script.sent <= 512 * (u64::try_from(heard).expect("fits") / 16 + 1));
-    if let Ok(Some(Agreement { structured })) = agreement {
-        requests(script.words, structured);
+    if let Ok(Some(agreement)) = agreement {
+        requests(script.words, agreement);
     }
 }
 
@@ -51,16 +51,16 @@ pub fn session(words: &[u8]) {
 ///
 /// # Panics
 /// When a decision breaks a rule of [`transmission`](super::transmission).
-pub fn requests(mut words: &[u8], structured: bool) {
+pub fn requests(mut words: &[u8], agreement: Agreement) {
     let export = export();
     let mut replies = Replies::default();
     while let Some((head, rest)) = words.split_first_chunk::<REQUEST_BYTES>() {
         let Ok(head) = RequestHead::parse(head) else { return };
         words = rest;
-        let payload = match judge(&head, &export, structured) {
+        let payload = match judge(&head, &export, agreement) {
             Decision::Disconnect | Decision::Close { .. } => return,
             Decision::Refuse { error, payload } => {
-                Ticket::new(&head, structured).refuse(error, &mut replies);
+                Ticket::new(&head, agreement).refuse(error, &mut replies);
                 assert!(payload == 0 || payload == head.length);
                 payload
             }

@@ -15,6 +15,7 @@ mod supervisor;
 
 mod socket;
 
+pub mod meta;
 pub mod negotiate;
 pub mod protocol;
 

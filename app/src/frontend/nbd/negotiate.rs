@@ -4,6 +4,7 @@
 //! 2. No length that a client sends becomes an allocation above [`OPTION_BYTES_MAX`].
 //! 3. Unknown options are refused by ERR_UNSUP, and the handshake goes on.
 
+use super::meta::{self, MetaRequest};
 use super::protocol::{self, ClientFlags, ExportRequest, Malformed, OptionHead, export_flags, option, option_reply};
 use std::io::{self, Read, Write};
 
@@ -32,9 +33,11 @@ pub struct Export {
 }
 
 /// The agreement of the handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     pub structured: bool,
+    /// The client may ask for extents. Only with structured replies.
+    pub allocation: bool,
 }
 
 /// The reason why a handshake ended without an agreement.
@@ -90,11 +93,11 @@ pub fn negotiate(stream: &mut (impl Read + Write), export: &Export) -> Result<Op
     stream.read_exact(&mut flags)?;
     let flags = ClientFlags::parse(&flags)?;
 
-    let mut handshake = Handshake { stream, export, flags, structured: false };
+    let mut handshake = Handshake { stream, export, flags, agreed: Agreement::default() };
     for _ in 0..OPTIONS_MAX {
         match handshake.option()? {
             Step::Next => {}
-            Step::Serve => return Ok(Some(Agreement { structured: handshake.structured })),
+            Step::Serve => return Ok(Some(handshake.agreed)),
             Step::Leave => return Ok(None),
         }
     }
@@ -111,7 +114,7 @@ struct Handshake<'a, S> {
     stream: &'a mut S,
     export: &'a Export,
     flags: ClientFlags,
-    structured: bool,
+    agreed: Agreement,
 }
 
 impl<S: Read + Write> Handshake<'_, S> {
@@ -143,9 +146,10 @@ impl<S: Read + Write> Handshake<'_, S> {
                 self.replies(number, &[(option_reply::SERVER, &entry), (option_reply::ACK, &[])])
             }
             option::STRUCTURED_REPLY => {
-                self.structured = true;
+                self.agreed.structured = true;
                 self.reply(number, option_reply::ACK, &[])
             }
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(number, &data),
             option::STARTTLS => self.reply(number, option_reply::ERR_UNSUP, b"no TLS here: only local clients are served"),
             _ => self.reply(number, option_reply::ERR_UNSUP, b"this option is not known here"),
         }
@@ -156,7 +160,7 @@ impl<S: Read + Write> Handshake<'_, S> {
         if !self.export.is(protocol::export_name(data)?) {
             return Err(Refusal::Unknown);
         }
-        let mut out = protocol::export_name_reply(self.export.bytes, self.export.flags(self.structured)).to_vec();
+        let mut out = protocol::export_name_reply(self.export.bytes, self.export.flags(self.agreed.structured)).to_vec();
         if !self.flags.no_zeroes {
             out.extend_from_slice(&[0; 124]);
         }
@@ -171,7 +175,7 @@ impl<S: Read + Write> Handshake<'_, S> {
         if !self.export.is(request.name) {
             return self.reply(number, option_reply::ERR_UNKNOWN, b"no export of that name here");
         }
-        let export = protocol::info_export(self.export.bytes, self.export.flags(self.structured));
+        let export = protocol::info_export(self.export.bytes, self.export.flags(self.agreed.structured));
         let sizes = protocol::info_block_size(self.export.sector_bytes, PREFERRED_BYTES.max(self.export.sector_bytes), PAYLOAD_MAX);
         let name = protocol::info_name(&self.export.name);
         let mut replies: Vec<(u32, &[u8])> = vec![(option_reply::INFO, &export), (option_reply::INFO, &sizes)];
@@ -181,6 +185,24 @@ impl<S: Read + Write> Handshake<'_, S> {
         replies.push((option_reply::ACK, &[]));
         self.replies(number, &replies)?;
         Ok(if number == option::GO { Step::Serve } else { Step::Next })
+    }
+
+    /// Lists or sets metadata contexts. Setting some takes earlier ones back.
+    fn contexts(&mut self, number: u32, data: &[u8]) -> Result<Step, Refusal> {
+        self.agreed.allocation &= number != option::SET_META_CONTEXT;
+        let Ok(request) = MetaRequest::parse(number, data) else {
+            return self.reply(number, option_reply::ERR_INVALID, b"the lengths in this request do not add up");
+        };
+        if !self.agreed.structured {
+            return self.reply(number, option_reply::ERR_INVALID, b"structured replies come first");
+        }
+        if !self.export.is(request.export) {
+            return self.reply(number, option_reply::ERR_UNKNOWN, b"no export of that name here");
+        }
+        self.agreed.allocation |= request.wants_allocation && number == option::SET_META_CONTEXT;
+        let context = meta::context();
+        let found = request.wants_allocation.then_some((option_reply::META_CONTEXT, &context[..]));
+        self.replies(number, &found.into_iter().chain([(option_reply::ACK, &[][..])]).collect::<Vec<_>>())
     }
 
     fn too_long(&mut self, number: u32, length: u32) -> Result<Step, Refusal> {

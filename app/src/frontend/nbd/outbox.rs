@@ -220,6 +220,7 @@ impl Answers for Outbox {
 
 #[cfg(test)]
 mod tests {
+    use super::super::negotiate::Agreement;
     use super::super::protocol::{Command, RequestHead};
     use super::*;
     use crate::target::together;
@@ -250,7 +251,7 @@ mod tests {
             std::thread::yield_now();
         }
         together(|| {
-            outbox.answer(&Ticket::new(&head, false), 64, Reply::Done);
+            outbox.answer(&Ticket::new(&head, Agreement::default()), 64, Reply::Done);
         });
         hear.recv_timeout(Duration::from_secs(5)).expect("the writer ends");
         let mut reply = [0; 16];

@@ -64,7 +64,7 @@ impl Reader {
     pub(super) fn write_in_pieces(&mut self, head: &RequestHead, fua: bool) -> Result<(), End> {
         let pieces = pieces(head.offset, head.length, self.connection.export.piece_max);
         let gathered = Arc::new(Gathered {
-            ticket: Ticket::new(head, self.connection.agreement.structured),
+            ticket: Ticket::new(head, self.connection.agreement),
             outbox: Arc::clone(&self.connection.outbox),
             state: Mutex::new(Left { pieces: pieces.len(), failed: None }),
         });
@@ -92,7 +92,8 @@ impl Reader {
     pub(super) fn read_in_pieces(&mut self, head: &RequestHead) -> Result<(), End> {
         self.submit();
         let (outbox, target) = (Arc::clone(&self.connection.outbox), Arc::clone(&self.connection.target));
-        let structured = self.connection.agreement.structured;
+        let agreement = self.connection.agreement;
+        let structured = agreement.structured;
         if !structured {
             outbox.wait_until_answered();
         }
@@ -106,7 +107,7 @@ impl Reader {
             let asked = Incoming { op: Op::Read, offset, length: length.into(), buffer: None, fua: false, hint: Hint::None, done };
             together(|| target.submit(&mut vec![asked]));
             let reply = hear.recv().unwrap_or(Reply::Failed(Failure::Io));
-            if !outbox.answer(&Ticket::of_piece(head, piece, structured), cost, reply) {
+            if !outbox.answer(&Ticket::of_piece(head, piece, agreement), cost, reply) {
                 // A simple reply that has begun cannot report an error.
                 return if structured || piece.is_first { Ok(()) } else { Err(End::BrokenReply) };
             }

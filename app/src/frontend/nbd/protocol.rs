@@ -48,6 +48,8 @@ pub mod option {
     pub const INFO: u32 = 6;
     pub const GO: u32 = 7;
     pub const STRUCTURED_REPLY: u32 = 8;
+    pub const LIST_META_CONTEXT: u32 = 9;
+    pub const SET_META_CONTEXT: u32 = 10;
 }
 
 /// Replies to options.
@@ -55,6 +57,7 @@ pub mod option_reply {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
     pub const INFO: u32 = 3;
+    pub const META_CONTEXT: u32 = 4;
     pub const ERR_UNSUP: u32 = (1 << 31) | 1;
     pub const ERR_INVALID: u32 = (1 << 31) | 3;
     pub const ERR_UNKNOWN: u32 = (1 << 31) | 6;
@@ -73,6 +76,7 @@ pub mod command_flags {
     pub const FUA: u16 = 1;
     pub const NO_HOLE: u16 = 1 << 1;
     pub const DF: u16 = 1 << 2;
+    pub const REQ_ONE: u16 = 1 << 3;
     pub const FAST_ZERO: u16 = 1 << 4;
 }
 
@@ -81,6 +85,7 @@ pub mod chunk {
     pub const DONE: u16 = 1;
     pub const OFFSET_DATA: u16 = 1;
     pub const OFFSET_HOLE: u16 = 2;
+    pub const BLOCK_STATUS: u16 = 5;
     pub const ERROR: u16 = (1 << 15) | 1;
 }
 
@@ -93,6 +98,7 @@ pub enum Command {
     Flush,
     Trim,
     WriteZeroes,
+    BlockStatus,
     /// A number that this server does not know. It has no payload.
     Other(u16),
 }
@@ -106,6 +112,7 @@ impl Command {
             3 => Self::Flush,
             4 => Self::Trim,
             6 => Self::WriteZeroes,
+            7 => Self::BlockStatus,
             other => Self::Other(other),
         }
     }
@@ -134,6 +141,8 @@ pub enum Malformed {
     RequestMagic(u32),
     #[error("a request for an export does not fit its {0} bytes")]
     ExportRequest(usize),
+    #[error("a request for metadata contexts does not fit its {0} bytes")]
+    MetaRequest(usize),
     #[error("an export name of {0} bytes that are not UTF-8")]
     ExportName(usize),
 }
@@ -322,6 +331,16 @@ pub fn data_chunk(cookie: u64, last: bool, offset: u64, bytes: u32) -> [u8; 28] 
 #[must_use]
 pub fn hole_chunk(cookie: u64, last: bool, offset: u64, bytes: u32) -> [u8; 32] {
     joined([&chunk_head(cookie, last, chunk::OFFSET_HOLE, 12), &offset.to_be_bytes(), &bytes.to_be_bytes()])
+}
+
+/// Returns the only chunk of a reply to BLOCK_STATUS.
+///
+/// # Panics
+/// When `payload` has 4 GiB or more.
+#[must_use]
+pub fn status_chunk(cookie: u64, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a reply is short");
+    [&chunk_head(cookie, true, chunk::BLOCK_STATUS, length), payload].concat()
 }
 
 /// Returns the only chunk of a read that failed, without a text for humans.

@@ -4,7 +4,8 @@
 //! 2. A refused request keeps the connection, as long as the payload that follows it can be read and thrown away.
 //! 3. A read is answered by exactly the bytes that it asked for, or by an error.
 
-use super::negotiate::{Export, PAYLOAD_MAX};
+use super::meta;
+use super::negotiate::{Agreement, Export, PAYLOAD_MAX};
 use super::protocol::{self, Command, ErrorNumber, RequestHead, command_flags};
 use super::replies::Replies;
 use onefold_engine::interface::{Failure, Op, Reply, Segment};
@@ -35,10 +36,13 @@ pub enum Decision {
 
 /// Decides on a request.
 #[must_use]
-pub fn judge(head: &RequestHead, export: &Export, structured: bool) -> Decision {
+pub fn judge(head: &RequestHead, export: &Export, agreement: Agreement) -> Decision {
+    let structured = agreement.structured;
     let decision = match head.command {
         Command::Disconnect => return Decision::Disconnect,
         Command::Other(_) => Err(ErrorNumber::Invalid),
+        Command::BlockStatus if !agreement.allocation => Err(ErrorNumber::Invalid),
+        Command::BlockStatus => check(head, export, structured).map(|()| Op::Extents),
         Command::Read => check(head, export, structured).map(|()| Op::Read),
         Command::Write => check(head, export, structured).map(|()| Op::Write),
         Command::Flush => check(head, export, structured).map(|()| Op::Flush),
@@ -46,7 +50,7 @@ pub fn judge(head: &RequestHead, export: &Export, structured: bool) -> Decision 
         Command::WriteZeroes => check(head, export, structured).map(|()| Op::WriteZeroes),
     };
     match decision {
-        Ok(op) => Decision::Serve { op, fua: head.flags & command_flags::FUA != 0 && op != Op::Read },
+        Ok(op) => Decision::Serve { op, fua: head.flags & command_flags::FUA != 0 && !matches!(op, Op::Read | Op::Extents) },
         Err(error) if head.command != Command::Write => Decision::Refuse { error, payload: 0 },
         Err(error) if head.length > PAYLOAD_MAX => Decision::Close { error },
         Err(error) => Decision::Refuse { error, payload: head.length },
@@ -57,6 +61,7 @@ fn check(head: &RequestHead, export: &Export, structured: bool) -> Result<(), Er
     let own_flags = match head.command {
         Command::Read if structured => command_flags::DF,
         Command::WriteZeroes => command_flags::NO_HOLE | command_flags::FAST_ZERO,
+        Command::BlockStatus => command_flags::REQ_ONE,
         _ => 0,
     };
     // The protocol makes servers take FUA on every command.
@@ -66,7 +71,7 @@ fn check(head: &RequestHead, export: &Export, structured: bool) -> Result<(), Er
     if head.command == Command::Flush {
         return if head.offset == 0 && head.length == 0 { Ok(()) } else { Err(ErrorNumber::Invalid) };
     }
-    if export.read_only && head.command != Command::Read {
+    if export.read_only && !matches!(head.command, Command::Read | Command::BlockStatus) {
         return Err(ErrorNumber::NotPermitted);
     }
     let is_whole = head.command == Command::Read && head.flags & command_flags::DF != 0;
@@ -122,21 +127,30 @@ enum Form {
     Chunks,
     /// A read's data in one chunk.
     OneChunk,
+    /// Extents in one chunk.
+    Extents { is_one: bool },
+}
+
+impl Form {
+    const fn is_read(self) -> bool {
+        matches!(self, Self::Bytes | Self::Chunks | Self::OneChunk)
+    }
 }
 
 impl Ticket {
     #[must_use]
-    pub fn new(head: &RequestHead, structured: bool) -> Self {
-        Self::of_piece(head, Piece { offset: head.offset, length: head.length, is_first: true, is_last: true }, structured)
+    pub fn new(head: &RequestHead, agreement: Agreement) -> Self {
+        Self::of_piece(head, Piece { offset: head.offset, length: head.length, is_first: true, is_last: true }, agreement)
     }
 
     /// Makes the ticket for one piece of the read `head`: its pieces are to be answered in order, up to the first that fails.
     #[must_use]
-    pub fn of_piece(head: &RequestHead, piece: Piece, structured: bool) -> Self {
+    pub fn of_piece(head: &RequestHead, piece: Piece, agreement: Agreement) -> Self {
         let form = match head.command {
-            Command::Read if !structured => Form::Bytes,
+            Command::Read if !agreement.structured => Form::Bytes,
             Command::Read if head.flags & command_flags::DF != 0 => Form::OneChunk,
             Command::Read => Form::Chunks,
+            Command::BlockStatus if agreement.structured => Form::Extents { is_one: head.flags & command_flags::REQ_ONE != 0 },
             _ => Form::Plain,
         };
         Self { cookie: head.cookie, piece, form }
@@ -157,22 +171,31 @@ impl Ticket {
                 out.head(&protocol::simple_reply(self.cookie, 0));
                 return true;
             }
-            Reply::Data(segments) if self.form != Form::Plain && self.is_whole(&segments) => {
+            Reply::Data(segments) if self.form.is_read() && self.is_whole(&segments) => {
                 self.data(segments, out);
                 return true;
             }
-            Reply::Done | Reply::Data(_) => {
-                tracing::error!(?self, "the target's answer does not fit the request");
-                ErrorNumber::Io
+            Reply::Extents(extents) => {
+                let Form::Extents { is_one } = self.form else { return self.misfit(out) };
+                let Some(chunk) = meta::status_chunk(self.cookie, self.piece.length, is_one, &extents) else { return self.misfit(out) };
+                out.head(&chunk);
+                return true;
             }
+            Reply::Done | Reply::Data(_) => return self.misfit(out),
         };
         self.refuse(error, out);
         false
     }
 
+    fn misfit(&self, out: &mut Replies) -> bool {
+        tracing::error!(?self, "the target's answer does not fit the request");
+        self.refuse(ErrorNumber::Io, out);
+        false
+    }
+
     /// Appends an error reply to `out`: nothing where a simple reply has begun.
     pub fn refuse(&self, error: ErrorNumber, out: &mut Replies) {
-        if matches!(self.form, Form::Chunks | Form::OneChunk) {
+        if matches!(self.form, Form::Chunks | Form::OneChunk | Form::Extents { .. }) {
             out.head(&protocol::error_chunk(self.cookie, error));
         } else if self.piece.is_first {
             out.head(&protocol::simple_reply(self.cookie, error as u32));
@@ -188,7 +211,7 @@ impl Ticket {
             Form::Chunks => return self.chunks(segments, out),
             Form::OneChunk => out.head(&protocol::data_chunk(self.cookie, true, self.piece.offset, self.piece.length)),
             Form::Bytes if !self.piece.is_first => {}
-            Form::Bytes | Form::Plain => out.head(&protocol::simple_reply(self.cookie, 0)),
+            Form::Bytes | Form::Plain | Form::Extents { .. } => out.head(&protocol::simple_reply(self.cookie, 0)),
         }
         for segment in segments {
             out.segment(segment);

@@ -150,6 +150,7 @@ fn record_of(time_ns: u64, asked: &Asked, blocks: Vec<Block>) -> Record {
         Op::Flush => record::Op::Flush,
         Op::Discard => record::Op::Discard,
         Op::WriteZeroes => record::Op::WriteZeroes,
+        Op::Extents => unreachable!("not reported"),
     };
     let is_flush = asked.op == Op::Flush;
     let place = |bytes: u64| Bytes(if is_flush { 0 } else { bytes });

@@ -44,8 +44,11 @@ impl Tap {
     }
 
     /// Reports a request. Calls `content` for the form that is wanted, and only for a write that begins where a block does: a trace counts
-    /// blocks from the beginning of a request, so no other has fingerprints.
+    /// blocks from the beginning of a request, so no other has fingerprints. A trace has no questions about extents.
     pub fn tell(&self, asked: &Asked, content: impl FnOnce(Wants) -> Content) {
+        if asked.op == Op::Extents {
+            return;
+        }
         let mut line = self.line();
         let Some(line) = line.as_mut() else { return };
         let has_names = asked.op == Op::Write && asked.offset % BLOCK_BYTES == 0;

@@ -16,6 +16,7 @@ impl<S: Scheme> Dedup<S> {
         };
         match request.op {
             Op::Read => self.read(request.id, first, blocks, out),
+            Op::Extents => out.push(Action::Reply { request: request.id, reply: Reply::Failed(Failure::Invalid) }),
             _ if self.failed => out.push(Action::Reply { request: request.id, reply: Reply::Failed(Failure::ReadOnly) }),
             _ if self.stalled.is_empty() => self.admit(now, request, out),
             _ => self.stalled.push_back(request),
@@ -60,7 +61,7 @@ impl<S: Scheme> Dedup<S> {
                     self.seal(Cause::Strong);
                 }
             }
-            Op::Read => unreachable!("reads are not admitted"),
+            Op::Read | Op::Extents => unreachable!("only changes are admitted"),
         }
         if request.fua || self.settings.strong() {
             self.wait(request.id, cause, out);
