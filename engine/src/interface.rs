@@ -7,6 +7,7 @@
 
 pub use crate::adaptation::Allowance;
 pub use crate::class::Class;
+pub use crate::orders::{Deduplicate, ScrubOrder, StoreRoom};
 
 use crate::buffer::{Buffer, BufferMut, Slice};
 use crate::fingerprint::Digest;
@@ -250,6 +251,8 @@ pub enum Event {
     GuardFailed,
     /// Somebody asks for work out of line.
     Deduplicate(Deduplicate),
+    /// Somebody asks for a scrub.
+    Scrub(ScrubOrder),
     /// The machine can afford this much deduplication from now on.
     Allowance(Allowance),
     /// The index has this much memory from now on, but no more than its share. It is rebuilt.
@@ -258,35 +261,6 @@ pub enum Event {
     EndWaiting,
     /// The volume is to be closed: the engine commits everything, marks it clean, and answers [`Action::Closed`]. No request follows.
     Close,
-}
-
-/// An order for the work out of line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deduplicate {
-    /// Looks for duplicates of what these LBNs mean, also if it was paused.
-    Range {
-        first: Lbn,
-        end: Lbn,
-    },
-    /// Rests until it is resumed. What it has to do is kept.
-    Pause,
-    Resume,
-}
-
-/// The room in the file system of a store that is a sparse file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreRoom {
-    /// Little room is left: unused blocks are given back.
-    pub is_short: bool,
-    /// The number of new blocks that clients may write until the next report. 0: none, so that blocks under way have room.
-    pub blocks: u64,
-}
-
-impl Default for StoreRoom {
-    /// Unlimited room.
-    fn default() -> Self {
-        Self { is_short: false, blocks: u64::MAX }
-    }
 }
 
 /// The effect of a weak operation that was acknowledged.
@@ -344,6 +318,10 @@ pub enum Notice {
     CountersUsedUp,
     /// There is damage that no crash explains (P6).
     Damage { what: &'static str, at: u64 },
+    /// The device had lost a copy of what memory still has, which is written again.
+    Mended { what: &'static str, at: u64 },
+    /// A scrub has ended. It found `damaged` pieces of 4 KiB; `mended` others are written again.
+    Scrubbed { damaged: u64, mended: u64 },
     /// A thin volume fills: this percentage of its data blocks is in use. It is reported at 80 and every 5 above.
     Filling { percent: u64, unpacked: Option<Unpacked> },
     /// A write finds no room. Writes that need some wait for this time, or fail at once (0).

@@ -20,6 +20,7 @@ mod engine;
 mod io;
 mod ledger;
 mod map;
+mod orders;
 mod recovery;
 mod requests;
 mod schedule;

@@ -18,6 +18,7 @@ pub(crate) enum Task {
     RebuildIndex,
     Recount,
     OutOfLine,
+    Scrub,
     Scan,
     Bits,
     Replay,

@@ -2,6 +2,7 @@
 
 pub use crate::adaptation::{AdaptationCounts, Allowance};
 use crate::format::Lifetime;
+use crate::format::superblock::ScrubPart;
 pub use crate::index::{Fill, SkippedCounts};
 pub use crate::interface::{Progress, Unpacked};
 pub use crate::ledger::{Count, EpochCounts, Ledger, LogEpochs, RIDES_BYTES_MAX, Units};
@@ -37,6 +38,35 @@ pub struct OutOfLineCounts {
     /// LBNs that it has looked for, and those that it mapped to another block with the same content.
     pub looked_up: u64,
     pub linked: u64,
+}
+
+/// A scrub: how far it is, and what the last one found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubCounts {
+    pub is_under_way: bool,
+    pub is_paused: bool,
+    /// The pieces of 4 KiB that it has looked at, and all that there are, used or not, without the log.
+    pub done: u64,
+    pub all: u64,
+    /// The most that it reads in a second; 0 where none is under way.
+    pub kib_per_second: u32,
+    /// The pieces that it has read since the volume was opened, or since it began.
+    pub read_units: u64,
+    /// The damaged pieces that it has found since it began.
+    pub damaged: u64,
+    /// Those that it found since the volume was opened and that are written again.
+    pub mended: u64,
+    /// The first pieces that it found since the volume was opened, damaged or written again.
+    pub listed: Vec<DamagedPiece>,
+}
+
+/// A piece of 4 KiB that a scrub found damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DamagedPiece {
+    pub part: ScrubPart,
+    /// The page of a region or the copy of the superblock, counted from its first; a PBN for data and units of the log.
+    pub number: u64,
+    pub is_mended: bool,
 }
 
 /// A snapshot of all counts.
@@ -76,6 +106,7 @@ pub struct Stats {
     pub index_entries: u64,
     pub index_capacity: u64,
     pub out_of_line: OutOfLineCounts,
+    pub scrub: ScrubCounts,
     pub adaptation: AdaptationCounts,
     pub garbage_possible: bool,
     pub recount_running: bool,

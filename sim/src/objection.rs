@@ -16,7 +16,9 @@ pub fn objection(notice: &Notice, faults: FaultState) -> Result<(), Violation> {
         // What cannot be proved is dropped, and reported.
         Notice::AcknowledgedLost { .. } if faults.doubted => Ok(()),
         _ if faults.errors => Ok(()),
-        Notice::Damage { what, at } => Err(violation!("P6: damage is reported ({what} at {at}) where none was done")),
+        Notice::Damage { what, at } | Notice::Mended { what, at } => {
+            Err(violation!("P6: damage is reported ({what} at {at}) where none was done"))
+        }
         Notice::AcknowledgedLost { .. } | Notice::SetBack => {
             Err(violation!("P1: what was acknowledged is lost ({notice:?}), and nothing had failed"))
         }

@@ -94,6 +94,8 @@ pub struct Options {
     pub runs_short: bool,
     /// The odds, in 256, that somebody gives an order to the work out of line at a step.
     pub orders: u8,
+    /// The odds, in 256, that somebody gives an order to the scrub at a step.
+    pub scrubs: u8,
     /// The odds, in 256, that a write is deferred: it gets a checksum, and no fingerprint.
     pub deferred: u8,
     /// The number of requests at a time.
@@ -172,6 +174,7 @@ impl Options {
             runs_short,
             orders: 0,
             deferred: [0, 0, 40, 200][aside.usize(0..4)],
+            scrubs: [0, 0, 0, 8][aside.usize(0..4)],
             mix: Mix {
                 write: rng.u32(4..=20),
                 part: some(rng, 8),

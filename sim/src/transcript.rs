@@ -185,6 +185,8 @@ impl Transcript {
             Notice::AcknowledgedLost { writes } => self.numbers([14, *writes]),
             Notice::SetBack => self.numbers([15]),
             Notice::Recounted { blocks } => self.numbers([16, *blocks]),
+            Notice::Mended { what: _, at } => self.numbers([17, *at]),
+            Notice::Scrubbed { damaged, mended } => self.numbers([18, *damaged, *mended]),
         }
     }
 }

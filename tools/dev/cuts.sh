@@ -20,5 +20,5 @@ need_blocks cuts
 bash tools/dev/setup.sh build
 need python3-libnbd
 build_onefold
-cargo build --release --locked --quiet -p onefold --example cutfs
-exec /usr/bin/python3 tools/kit/cuts.py --cutfs "$(target_dir)/release/examples/cutfs" "$@"
+cargo build --profile "$profile" --locked --quiet -p onefold --example cutfs
+exec /usr/bin/python3 tools/kit/cuts.py --cutfs "$(binaries)/examples/cutfs" "$@"

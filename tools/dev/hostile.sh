@@ -31,9 +31,9 @@ done
 [[ -z $directory || -d $directory ]] || misused "hostile: there is no directory '$directory'"
 bash tools/dev/setup.sh build
 build_onefold
-cargo build --release --locked --quiet -p onefold --example hostile
+cargo build --profile "$profile" --locked --quiet -p onefold --example hostile
 if [[ -z $directory ]]; then
     directory="$(mktemp -d)"
     trap 'rm -rf "$directory"' EXIT
 fi
-"$(target_dir)/release/examples/hostile" "$(target_dir)/release/onefold" "$directory" "${options[@]}"
+"$(binaries)/examples/hostile" "$ONEFOLD" "$directory" "${options[@]}"

@@ -22,5 +22,5 @@ need_blocks kill9
 bash tools/dev/setup.sh build
 need fio mkfs.ext4 losetup python3
 build_onefold
-cargo build --release --locked --quiet -p onefold --example cutfs
-exec /usr/bin/python3 tools/kit/kill9.py --cutfs "$(target_dir)/release/examples/cutfs" "$@"
+cargo build --profile "$profile" --locked --quiet -p onefold --example cutfs
+exec /usr/bin/python3 tools/kit/kill9.py --cutfs "$(binaries)/examples/cutfs" "$@"

@@ -5,7 +5,7 @@ use super::process::is_stopped;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::extents::ExtentCounts;
 use crate::runtime::recording::Order;
-use onefold_engine::interface::Deduplicate;
+use onefold_engine::interface::{Deduplicate, ScrubOrder};
 use onefold_engine::units::Lbn;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,6 +37,7 @@ pub enum ServerRequest {
     EndWaiting,
     /// An order for the work out of line.
     Deduplicate(OrderOutOfLine),
+    Scrub(OrderScrub),
     /// Give the index this much memory, within its share.
     IndexMemory {
         bytes: u64,
@@ -73,6 +74,27 @@ pub enum OrderOutOfLine {
     Range { first: u64, end: u64 },
     Pause,
     Resume,
+}
+
+/// An order for the scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "order")]
+pub enum OrderScrub {
+    Begin { kib_per_second: u32 },
+    Pause,
+    Resume,
+    Cancel,
+}
+
+impl From<OrderScrub> for ScrubOrder {
+    fn from(order: OrderScrub) -> Self {
+        match order {
+            OrderScrub::Begin { kib_per_second } => Self::Begin { kib_per_second },
+            OrderScrub::Pause => Self::Pause,
+            OrderScrub::Resume => Self::Resume,
+            OrderScrub::Cancel => Self::Cancel,
+        }
+    }
 }
 
 impl From<OrderOutOfLine> for Deduplicate {

@@ -10,6 +10,7 @@ use crate::heartbeat::look_first;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
+use crate::runtime::scrub_counts;
 use crate::volume;
 use onefold_engine::format::{Chosen, CopyState, LogTail, Places, Superblock};
 use onefold_engine::units::{Lbn, Pbn};
@@ -50,6 +51,9 @@ struct Whole {
     garbage_possible: bool,
     last_epoch: u64,
     recount_position: u64,
+    /// The scrub that is under way or paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scrub: Option<String>,
     allocation_cursor: u64,
     algorithm: &'static str,
     commit_mode: String,
@@ -142,6 +146,10 @@ impl Whole {
             garbage_possible: s.garbage_possible,
             last_epoch: s.last_epoch.get(),
             recount_position: s.recount_position.get(),
+            scrub: s.scrub.map(|scrub| {
+                let state = if scrub.is_paused { "paused" } else { "under way" };
+                format!("{state}, next {} {}, {} damaged so far", scrub_counts::name(scrub.part), scrub.next, scrub.damaged)
+            }),
             allocation_cursor: s.allocation_cursor.get(),
             algorithm: s.algorithm.name(),
             commit_mode: format!("{:?}", s.settings.commit_mode).to_lowercase(),
@@ -178,6 +186,7 @@ impl Report for Whole {
             .row("garbage possible", self.garbage_possible)
             .row("last epoch", self.last_epoch)
             .row("recount position", self.recount_position)
+            .row_if("scrub", self.scrub.as_ref())
             .row("allocation cursor", self.allocation_cursor)
             .row("fingerprints", self.algorithm)
             .row("commit mode", &self.commit_mode)

@@ -11,6 +11,7 @@ pub mod helper;
 pub mod list;
 mod offline;
 pub mod probe;
+pub mod scrub;
 pub mod serve;
 pub mod set;
 pub mod stats;

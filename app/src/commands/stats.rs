@@ -140,6 +140,7 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
         .row("found", found(dedup))
         .row("index", format!("{} of {} entries", dedup.index_entries, dedup.index_capacity))
         .row("out of line", super::dedup::in_a_line(&volume.out_of_line))
+        .row("scrub", super::scrub::in_a_line(&volume.scrub))
         .row(
             "space",
             format!(

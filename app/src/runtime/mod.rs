@@ -13,6 +13,7 @@ pub mod passthrough;
 pub mod promises;
 pub mod recording;
 pub mod ring;
+pub mod scrub_counts;
 pub mod selection;
 pub mod tally;
 pub mod timer;

@@ -155,7 +155,7 @@ fn level(notice: &Notice) -> Level {
         | Notice::NoSpace { .. }
         | Notice::Full { wait_ms: 0 }
         | Notice::SetBack => Level::Error,
-        Notice::Filling { .. } | Notice::Full { .. } => Level::Warning,
+        Notice::Filling { .. } | Notice::Full { .. } | Notice::Mended { .. } => Level::Warning,
         _ => Level::Info,
     }
 }
@@ -193,6 +193,10 @@ fn text(notice: &Notice) -> String {
                 .to_owned()
         }
         Notice::Damage { what, at } => format!("damage: {what} at {at}. `onefold check` tells more"),
+        Notice::Mended { what, at } => format!("mended: {what} at {at}. Memory had it, and it is written again"),
+        Notice::Scrubbed { damaged: 0, mended: 0 } => "a scrub has found no damage".to_owned(),
+        Notice::Scrubbed { damaged, mended: 0 } => format!("a scrub has found damage: {damaged} blocks"),
+        Notice::Scrubbed { damaged, mended } => format!("a scrub has found damage: {damaged} blocks, and {mended} that are written again"),
         Notice::Filling { percent, unpacked } => {
             let unpacked = match unpacked {
                 Some(Unpacked { least, most, .. }) if least == most => String::new(),

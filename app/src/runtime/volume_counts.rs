@@ -1,5 +1,6 @@
 //! The counts of a volume since it was attached, as reports show them.
 
+pub use super::scrub_counts::{Found, Scrub};
 use super::tally::Count;
 use onefold_engine::interface::Class;
 use onefold_engine::stats::{Ledger, OutOfLineCounts, Progress, SkippedCounts, Stats};
@@ -15,6 +16,8 @@ pub struct VolumeCounts {
     pub dedup: Dedup,
     #[serde(default)]
     pub out_of_line: OutOfLine,
+    #[serde(default)]
+    pub scrub: Scrub,
     pub commits: Commits,
     /// The work that the volume does for its own consistency at this moment.
     pub phase: String,
@@ -305,6 +308,7 @@ impl VolumeCounts {
                 read_cache_hits: ledger.cache_hits,
             },
             out_of_line: OutOfLine::of(&stats.out_of_line),
+            scrub: Scrub::of(&stats.scrub),
             commits: Commits { wanted: ledger.epochs_wanted(), timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },
             phase: stats.phase.to_owned(),
             opening: stats.opening.map(|Progress { units, units_most, records, records_on_pages }| Opening {

@@ -242,6 +242,10 @@ fn respond(
             served.order(Event::Deduplicate(order.into()));
             Ok(Value::Null)
         }
+        ServerRequest::Scrub(order) => {
+            served.order(Event::Scrub(order.into()));
+            Ok(Value::Null)
+        }
         // The receiver is gone only when the end has begun already.
         ServerRequest::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
         ServerRequest::Upgrade(to) => match upgrade::prepare(plan, &to) {

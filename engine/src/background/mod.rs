@@ -1,19 +1,22 @@
 //! Work in the background: after an opening the index is rebuilt, blocks that a crash left without a fingerprint get it again, and excess
-//! counts are returned; later, duplicates are found out of line.
+//! counts are returned; later, duplicates are found out of line, and a scrub looks for damage.
 
 mod out_of_line;
 mod pending_reads;
 mod rebuild;
 mod rebuild_reads;
 mod recount;
+mod scrub;
 
 pub(crate) use out_of_line::OutOfLine;
 pub(crate) use rebuild::IndexRebuild;
 pub(crate) use recount::Recount;
+pub(crate) use scrub::Scrub;
 
 /// Work that no request waits for.
 pub(crate) struct Background {
     pub rebuild: IndexRebuild,
     pub recount: Recount,
     pub out_of_line: OutOfLine,
+    pub scrub: Scrub,
 }

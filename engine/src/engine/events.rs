@@ -26,6 +26,7 @@ impl Engine {
             Some(IoFor::ReadForIndex { pbn, authenticator }) => background.rebuild.carrier_arrived(store, pbn, authenticator, &arrived),
             Some(IoFor::ReadForNaming { first, wanted }) => background.out_of_line.unnamed_arrived(store, first, wanted, &arrived),
             Some(IoFor::ReadForOutOfLine { pbn, value }) => background.out_of_line.carrier_arrived(store, pbn, value, &arrived),
+            Some(IoFor::ReadForScrub) => background.scrub.arrived(store, scheme, &arrived),
             Some(what @ (IoFor::ReadForScan { .. } | IoFor::ReadForVerification { .. } | IoFor::PageForVerification(_))) => {
                 let step = recovery.log_read_arrived(store, scheme, answers, what, arrived);
                 self.go_on_opening(step);

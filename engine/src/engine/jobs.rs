@@ -17,7 +17,7 @@ pub(super) struct Job {
     pub go_on: fn(&mut Engine),
 }
 
-pub(super) const JOBS: [Job; 6] = [
+pub(super) const JOBS: [Job; 7] = [
     Job {
         name: "scan of refs pages",
         needs_service: false,
@@ -45,6 +45,7 @@ pub(super) const JOBS: [Job; 6] = [
         rests: |engine| engine.background.out_of_line.rests(&engine.store),
         go_on: Engine::work_out_of_line,
     },
+    Job { name: "scrub", needs_service: true, rests: |engine| engine.background.scrub.rests(&engine.store), go_on: Engine::scrub },
     Job { name: "giving back", needs_service: false, rests: |engine| !engine.store.space.gives_back(), go_on: Engine::give_back },
     // A replayed acknowledgement may need a block, too.
     Job {

@@ -12,7 +12,7 @@ mod report;
 mod turn;
 
 use crate::answers::{Answers, Journal};
-use crate::background::{Background, IndexRebuild, OutOfLine, Recount};
+use crate::background::{Background, IndexRebuild, OutOfLine, Recount, Scrub};
 use crate::buffer::Home;
 use crate::format::page::Region;
 use crate::format::superblock::Superblock;
@@ -54,7 +54,7 @@ impl Engine {
             requests: Requests::default(),
             scheme: Scheme::default(),
             recovery: Recovery::default(),
-            background: Background { rebuild, recount, out_of_line: OutOfLine::new(&store) },
+            background: Background { rebuild, recount, out_of_line: OutOfLine::new(&store), scrub: Scrub::new(&store) },
             store,
             close_asked: false,
         }
@@ -101,6 +101,7 @@ impl Engine {
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::GuardFailed => self.fail("a read or write of the guard block"),
             Event::Deduplicate(order) => self.background.out_of_line.order(store, order),
+            Event::Scrub(order) => self.background.scrub.order(store, order),
             Event::Allowance(allowance) => store.adaptation.allow(allowance),
             Event::IndexMemory(bytes) => self.resize_index(bytes),
             Event::EndWaiting => store.space.end_waiting(),

@@ -37,6 +37,7 @@ impl Engine {
             index_entries: store.index.entries(),
             index_capacity: store.index.capacity(),
             out_of_line: background.out_of_line.counts(store),
+            scrub: background.scrub.counts(store),
             adaptation: store.adaptation.counts(),
             garbage_possible: store.medium.superblock.garbage_possible,
             recount_running: background.recount.running(),

@@ -77,6 +77,7 @@ impl Engine {
             Task::RebuildIndex => self.rebuild_index(),
             Task::Recount => self.recount(),
             Task::OutOfLine => self.work_out_of_line(),
+            Task::Scrub => self.scrub(),
             Task::Scan => {
                 store.space.scan_waits = false;
                 self.scan_refs();
@@ -154,6 +155,15 @@ impl Engine {
         background.out_of_line.waits = false;
         if store.io.stage == Stage::Serving && !store.io.failed {
             background.out_of_line.go_on(store, scheme, answers);
+        }
+    }
+
+    /// Looks for damage.
+    pub(super) fn scrub(&mut self) {
+        let Self { store, scheme, background, .. } = self;
+        background.scrub.waits = false;
+        if store.io.stage == Stage::Serving && !store.io.failed {
+            background.scrub.go_on(store, scheme);
         }
     }
 
@@ -295,6 +305,7 @@ impl Engine {
             due(background.recount.next_at());
             due(background.rebuild.next_at());
             due(background.out_of_line.next_at(store));
+            due(background.scrub.next_at(store));
         }
         (first != NEVER).then(|| first.max(now))
     }

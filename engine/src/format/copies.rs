@@ -6,12 +6,10 @@
 //! 3. Copies compete by generation only within one volume, that of the first copy that is sound: they have one origin.
 //! 4. A copy that a newer program wrote is not skipped in favour of an older one.
 
+pub use super::front::COPIES;
 use super::geometry::VOLUME_BYTES_MIN;
 use super::superblock::{MAGIC, Superblock, SuperblockError, VERSION, at};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
-
-/// The number of copies.
-pub const COPIES: usize = 4;
 
 /// The number of copies at the front, one behind the other.
 pub const FRONT_COPIES: usize = 2;

@@ -2,6 +2,8 @@
 
 use crate::units::{BLOCK_BYTES, Bytes};
 
+/// The number of copies of the superblock.
+pub const COPIES: usize = 4;
 /// Bytes that superblock copies take at either end.
 pub const SUPERBLOCKS_BYTES: u64 = 2 * BLOCK_BYTES;
 /// The place of the guard block.

@@ -12,6 +12,7 @@ mod coding;
 mod content;
 mod fields;
 mod parts;
+mod scrub;
 mod settings;
 mod values;
 
@@ -24,4 +25,5 @@ pub use fields::{
     PROTECTED_MAX, at, at_class, at_extent, at_range,
 };
 pub use parts::{ClassTotals, Features, Lifetime, ProtectedRange, Uncompared};
+pub use scrub::{ScrubPart, ScrubProgress};
 pub use settings::{CommitMode, Persistence, StartSettings};

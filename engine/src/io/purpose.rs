@@ -48,6 +48,8 @@ pub(crate) enum IoFor {
         /// The one that is needed now.
         wanted: Pbn,
     },
+    /// Reads a run of pieces for the scrub, which knows the run.
+    ReadForScrub,
     DigestForWrite {
         op: usize,
     },
@@ -106,11 +108,16 @@ pub(crate) enum IoFor {
 }
 
 impl IoFor {
-    /// Whether it reads content that only background work waits for. A page is not such content: a client may come to wait for it, too.
+    /// Whether it reads what only background work waits for. A page that enters memory is not of that kind: a client may come to wait for
+    /// it, too.
     pub const fn is_idle(&self) -> bool {
         matches!(
             self,
-            Self::ReadForIndex { .. } | Self::ReadForOutOfLine { .. } | Self::ReadForNaming { .. } | Self::ReadForFingerprint { .. }
+            Self::ReadForIndex { .. }
+                | Self::ReadForOutOfLine { .. }
+                | Self::ReadForNaming { .. }
+                | Self::ReadForFingerprint { .. }
+                | Self::ReadForScrub
         )
     }
 }

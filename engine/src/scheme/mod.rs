@@ -329,6 +329,23 @@ impl Scheme {
         }
     }
 
+    /// The place of a compacted unit, by its index, if there is one.
+    pub fn compacted_unit(&self, index: usize) -> Option<Pbn> {
+        if let Self::Log(log) = self { log.compacted_unit(index) } else { None }
+    }
+
+    /// The first flushed unit of the log with this sequence, or with a later one: its sequence and its place.
+    pub fn flushed_unit(&self, sequence: u64) -> Option<(u64, Pbn)> {
+        if let Self::Log(log) = self { log.flushed_unit(sequence) } else { None }
+    }
+
+    /// Has all records of the log written to their pages, so that no opening needs its units.
+    pub fn empty_log(&mut self, store: &mut Store) {
+        if let Self::Log(log) = self {
+            log.begin_checkpoint(store);
+        }
+    }
+
     /// Begins to serve.
     pub fn serves(&mut self, store: &mut Store) {
         if let Self::Log(log) = self {

@@ -88,7 +88,12 @@ impl Store {
 
     /// Reports that a block's content differs from its fingerprint (P6), and keeps writes from linking to it.
     pub fn content_damaged(&mut self, pbn: Pbn) {
-        self.io.notice(Notice::Damage { what: "content differs from its fingerprint", at: pbn.0 });
+        self.block_damaged(pbn, "content differs from its fingerprint");
+    }
+
+    /// Reports that a block is damaged, and keeps writes from linking to it.
+    pub fn block_damaged(&mut self, pbn: Pbn, what: &'static str) {
+        self.io.notice(Notice::Damage { what, at: pbn.0 });
         if let ExpectedContent::Fingerprint(value) = self.expect_content(pbn) {
             self.index.remove(&value, pbn);
         }

@@ -9,11 +9,13 @@ mod ahead;
 pub(crate) mod effect;
 mod epoch;
 mod live;
+mod on_medium;
 mod page_io;
 mod pages;
 mod partial_writes;
 mod pending_counts;
 mod points;
+mod scrubbed;
 mod settle;
 mod window;
 mod write_back;
@@ -24,6 +26,7 @@ pub(crate) use pages::{Access, Page, Pages};
 pub(crate) use partial_writes::PartialWrites;
 pub(crate) use pending_counts::PendingCounts;
 pub(crate) use points::Points;
+pub(crate) use scrubbed::PageCondition;
 pub(crate) use settle::Settle;
 pub(crate) use window::Window;
 
@@ -79,6 +82,7 @@ pub(crate) struct Tables {
     /// The links from the map, as a recount has counted them.
     pub window: Window,
     pub removals: Removals,
+    scrubbed: scrubbed::PagesRead,
 }
 
 /// Fingerprints that are being removed from their pages.
@@ -123,6 +127,7 @@ impl Tables {
             partial_writes: PartialWrites::default(),
             window: Window::default(),
             removals: Removals::default(),
+            scrubbed: scrubbed::PagesRead::default(),
         }
     }
 

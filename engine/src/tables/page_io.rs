@@ -92,7 +92,7 @@ impl Tables {
 
     /// Whether a clear bit proves that the page was never written. Live records that change the page take the proof away: power may have
     /// failed between the page's first write by a checkpoint and its bit. So does a failure of the device.
-    fn knows_unwritten(&self, io: &Io, id: PageId) -> bool {
+    pub(super) fn knows_unwritten(&self, io: &Io, id: PageId) -> bool {
         self.bits_exact && !io.failed && !self.is_touched(id)
     }
 

@@ -44,6 +44,7 @@ impl Tables {
         let removed = self.removals.unsent.remove(&id).unwrap_or_default();
         self.removals.sent += count(removed.len());
         self.page_writes += 1;
+        self.scrubbed.is_written(id);
         let at = self.geometry.page_at(id);
         io.write(IoFor::PageWrite { id, removed }, at, vec![sealed.freeze().slice(0, 1)], id.region.into());
     }

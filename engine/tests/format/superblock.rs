@@ -130,6 +130,19 @@ fn places_outside_the_volume_are_refused() {
     }
     let error = forged(&eventful(), |page| page[at::PROTECTED.offset + 7] = 0xff).expect_err("a range far away");
     assert!(matches!(error, SuperblockError::OutOfRange { field: "PROTECTED", .. }), "{error}");
+    let scrubbed = |page: &mut Page, part: u8, next: u64| {
+        page[at::SCRUB_PART.offset] = part;
+        page[at::SCRUB_NEXT.offset..][..8].copy_from_slice(&next.to_le_bytes());
+    };
+    for (part, limit) in [(1, 4), (6, blocks), (7, 0)] {
+        let of = |next| forged(&fresh(), |page| scrubbed(page, part, next)).map(|_| ());
+        assert_eq!(of(limit), Ok(()), "part {part}");
+        assert_eq!(of(limit + 1), Err(SuperblockError::OutOfRange { field: "SCRUB_NEXT", value: limit + 1, limit }));
+    }
+    let error = forged(&fresh(), |page| scrubbed(page, 8, 0));
+    assert_eq!(error, Err(SuperblockError::UnknownValue { field: "SCRUB_PART", value: 8 }));
+    let error = forged(&fresh(), |page| scrubbed(page, 0, 1)).expect_err("no scrub has a next block");
+    assert!(matches!(error, SuperblockError::Reserved { .. }), "{error}");
     let mut s = fresh();
     s.allocation_cursor = Pbn(blocks);
     assert_eq!(Superblock::decode(&encoded(&s, 0), 0), Ok(s), "the end itself is a place");

@@ -29,6 +29,7 @@ mod recount;
 mod replay;
 mod ring;
 mod runs;
+mod scrub;
 mod sizes;
 mod space;
 mod two_servers;

@@ -156,6 +156,7 @@ impl Machine for Plain {
             | Event::GuardFailed
             | Event::EndWaiting
             | Event::Deduplicate(_)
+            | Event::Scrub(_)
             | Event::Allowance(_)
             | Event::IndexMemory(_)
             | Event::StoreRoom(_) => {}

@@ -7,7 +7,7 @@ use crate::oracle::{Oracle, TOGETHER_MAX};
 use crate::record::record;
 use fastrand::Rng;
 use onefold_engine::format::unit::MAGIC;
-use onefold_engine::interface::{Allowance, Deduplicate, Event, Op, Request};
+use onefold_engine::interface::{Allowance, Deduplicate, Event, Op, Request, ScrubOrder};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
 use std::sync::LazyLock;
 
@@ -102,6 +102,18 @@ impl Client {
         };
         record!("  order: {order:?}");
         order
+    }
+
+    /// Draws an order for the scrub. Most begin one, or let it go on, at a rate that reads a volume of a run within its time.
+    pub fn order_scrub(&self, rng: &mut Rng) -> Event {
+        let order = match rng.u8(0..8) {
+            0 => ScrubOrder::Pause,
+            1 => ScrubOrder::Resume,
+            2 => ScrubOrder::Cancel,
+            _ => ScrubOrder::Begin { kib_per_second: [1 << 16, 1 << 24][rng.usize(0..2)] },
+        };
+        record!("  order: {order:?}");
+        Event::Scrub(order)
     }
 
     fn whole_blocks(&mut self, fua: bool, oracle: &mut Oracle, rng: &mut Rng) -> Request {

@@ -193,6 +193,13 @@ fn served(of: &mut Volume<'_>, stats: &Stats) {
     );
     of.one(("out_of_line_waiting_blocks", Gauge, "Blocks that are still to be looked up out of line."), Some(work.waiting_lbns));
     of.one(("out_of_line_linked_blocks_total", Counter, "Duplicates found out of line."), Some(work.linked));
+    let scrub = &volume.scrub;
+    of.one(("scrub_under_way", Gauge, "1 while a scrub is under way or paused."), Some(u64::from(scrub.is_under_way)));
+    of.one(("scrub_damaged_blocks", Gauge, "Damaged blocks that the last scrub has found."), Some(scrub.damaged_blocks));
+    of.one(
+        ("scrub_mended_blocks", Gauge, "Blocks that the last scrub has found damaged, and that are written again."),
+        Some(scrub.mended_blocks),
+    );
 }
 
 #[cfg(test)]

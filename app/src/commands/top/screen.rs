@@ -1,9 +1,9 @@
 //! Draws the screen: all volumes in a table, and the chosen one below it.
 
 use super::look::{Answer, Followed, Rates};
-use crate::commands::dedup;
 use crate::commands::stats::found;
 use crate::commands::status::slowed;
+use crate::commands::{dedup, scrub};
 use crate::output::percent::Percent;
 use crate::output::size::Size;
 use crate::runtime::condition::{Adaptation, PartUse};
@@ -139,6 +139,7 @@ fn facts(volume: &Followed, Answer { counts, condition }: &Answer) -> Vec<Line<'
         fact("found", found(dedup)),
         fact("index", format!("{} of {} entries", dedup.index_entries, dedup.index_capacity)),
         fact("out of line", dedup::in_a_line(&of.out_of_line)),
+        fact("scrub", scrub::in_a_line(&of.scrub)),
         fact("at work on", if space.recount_running { format!("{}, and recounting", of.phase) } else { of.phase.clone() }),
     ]);
     lines.extend(condition.adaptation.as_ref().map(|adaptation| fact("adapted to", Adaptation::in_a_line(adaptation))));

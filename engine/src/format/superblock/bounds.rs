@@ -61,6 +61,9 @@ impl Superblock {
     fn check_places(&self) -> Result<(), SuperblockError> {
         at_most(at::RECOUNT_POSITION, self.recount_position.get(), self.geometry.data_blocks)?;
         at_most(at::ALLOCATION_CURSOR, self.allocation_cursor.get(), self.geometry.data_blocks)?;
+        if let Some(scrub) = &self.scrub {
+            at_most(at::SCRUB_NEXT, scrub.next, scrub.part.pieces(&self.geometry))?;
+        }
         let mut places = self.log_tail.iter().flat_map(LogTail::runs);
         places.try_for_each(|run| at_most(at::LOG_TAIL, run.end().get(), self.geometry.data_blocks))?;
         if self.is_log_live() && self.log_tail.is_none() {

@@ -2,6 +2,7 @@
 
 use super::fields::{INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SLOTS, READ_ONLY_KNOWN};
 use super::parts::{Features, Lifetime, ProtectedRange, Uncompared};
+use super::scrub::ScrubProgress;
 use super::settings::StartSettings;
 use crate::fingerprint::{Algorithm, Fingerprinter};
 use crate::format::authenticator::Authenticator;
@@ -52,6 +53,8 @@ pub struct Superblock {
     pub guard_ms: u32,
     /// The regions that are still to be compared out of line.
     pub uncompared: Uncompared,
+    /// The scrub that is under way, or paused.
+    pub scrub: Option<ScrubProgress>,
 }
 
 impl Superblock {
@@ -82,6 +85,7 @@ impl Superblock {
             log_tail: None,
             guard_ms: 0,
             uncompared: Uncompared::default(),
+            scrub: None,
         }
     }
 

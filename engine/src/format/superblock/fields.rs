@@ -31,6 +31,7 @@ pub(super) const STATE_CLEAN: u64 = 1;
 pub(super) const STATE_GARBAGE_POSSIBLE: u64 = 2;
 pub(super) const COMPARISON_ASKED: u64 = 1;
 pub(super) const COMPARISON_PAUSED: u64 = 2;
+pub(super) const SCRUB_PAUSED: u64 = 1;
 const CLASS_SLOTS: usize = 8;
 
 layout! {
@@ -80,7 +81,12 @@ layout! {
     UNCOMPARED REGIONS_BYTES,
     COMPARISON 1,
     ORIGIN 16,
-    RESERVED 127,
+    SCRUB_PART 1,
+    SCRUB_STATE 1,
+    SCRUB_DAMAGED 4,
+    SCRUB_RATE 4,
+    SCRUB_NEXT 8,
+    RESERVED 109,
     CHECKSUM 4,
 }
 

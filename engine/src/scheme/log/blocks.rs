@@ -5,7 +5,7 @@ use super::Log;
 use crate::space::{SchemeBlock, Space};
 use crate::stats::LogBlocks;
 use crate::store::Store;
-use crate::units::{Pbn, count};
+use crate::units::{Pbn, count, index};
 
 impl Log {
     /// The numbers of blocks that hold nothing of clients. Carriers are not among them.
@@ -14,6 +14,18 @@ impl Log {
         let all = space.of_scheme.values().filter(|is| **is == SchemeBlock::Plain).count();
         let (to_scan, compacted) = (self.units.len(), self.segments.places.len());
         LogBlocks { plain: count(all - places), places: count(places), to_scan: count(to_scan), compacted: count(compacted) }
+    }
+
+    /// The place of a compacted unit, by its index.
+    pub fn compacted_unit(&self, index: usize) -> Option<Pbn> {
+        self.segments.places.get(index).copied()
+    }
+
+    /// The first flushed unit with this sequence, or with a later one: its sequence and its place.
+    pub fn flushed_unit(&self, sequence: u64) -> Option<(u64, Pbn)> {
+        let sequence = sequence.max(self.first());
+        let unit = self.units.get(index(sequence - self.first())).filter(|_| sequence <= self.flushed)?;
+        Some((sequence, unit.pbn))
     }
 
     /// Gives up a block that nothing in the log needs any more.

@@ -244,6 +244,7 @@ impl<S: Scheme> Machine for Dedup<S> {
             | Event::GuardFailed
             | Event::EndWaiting
             | Event::Deduplicate(_)
+            | Event::Scrub(_)
             | Event::Allowance(_)
             | Event::IndexMemory(_)
             | Event::StoreRoom(_) => {}

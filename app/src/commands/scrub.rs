@@ -1,0 +1,232 @@
+//! `scrub`: reads everything that an attached volume has on its device, and compares it with its checks.
+
+use crate::attachment::control::{OrderScrub, ServerRequest};
+use crate::attachment::find::{Found, find};
+use crate::attachment::questions;
+use crate::attachment::record::Record;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::size::Size;
+use crate::output::table::Table;
+use crate::output::{Report, Style, complain, print};
+use crate::runtime::volume_counts::Scrub;
+use onefold_engine::units::BLOCK_BYTES;
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// The time between two looks at the progress.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// The time between two lines of progress.
+const SAY_AGAIN: Duration = Duration::from_secs(2);
+const RATE_MIN: u64 = 64 << 10;
+
+/// Read everything that a volume has on its device, and find what is damaged
+///
+/// A card that wears out returns other bytes than were written, and nobody notices before somebody reads them. A scrub reads all content
+/// and all metadata of an attached volume while clients use it. Damaged content is named and never served; metadata that memory still
+/// has is written again. Ends with 6 if something is damaged.
+///
+/// If this command is ended, the scrub goes on; so it does after a restart of the server, from where it was.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Path, label, UUID, or where it is attached.
+    volume: String,
+    /// Read at most this much in a second.
+    #[arg(long, value_name = "SIZE", value_parser = rate, default_value = "16M")]
+    rate: Size,
+    /// Rest until it is resumed.
+    #[arg(long, conflicts_with_all = ["resume", "cancel", "status"])]
+    pause: bool,
+    /// Go on after a pause, and wait for the end.
+    #[arg(long, conflicts_with_all = ["cancel", "status"])]
+    resume: bool,
+    /// End it, and forget how far it was.
+    #[arg(long, conflicts_with = "status")]
+    cancel: bool,
+    /// Show how far it is, and what the last one found, and begin nothing.
+    #[arg(long)]
+    status: bool,
+    /// Do not wait for the end.
+    #[arg(long)]
+    no_wait: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn rate(typed: &str) -> Result<Size, String> {
+    let size: Size = typed.parse()?;
+    if size.0 < RATE_MIN { Err(format!("a scrub reads at least {} in a second", Size(RATE_MIN))) } else { Ok(size) }
+}
+
+#[derive(Debug, Serialize)]
+struct Scrubbed {
+    path: PathBuf,
+    #[serde(flatten)]
+    scrub: Scrub,
+}
+
+impl Report for Scrubbed {
+    const NAME: &'static str = "scrub";
+
+    fn table(&self) -> Table {
+        let scrub = &self.scrub;
+        let table = Table::new()
+            .row("backing store", self.path.display())
+            .row("scrub", in_a_line(scrub))
+            .row("read", Size(scrub.read_blocks * BLOCK_BYTES))
+            .row("damaged", blocks(scrub.damaged_blocks))
+            .row("mended", blocks(scrub.mended_blocks));
+        let row = |found: &crate::runtime::volume_counts::Found| {
+            vec![found.part.clone(), found.number.to_string(), if found.is_mended { "written again" } else { "damaged" }.to_owned()]
+        };
+        if scrub.found.is_empty() {
+            return table;
+        }
+        table.line("").grid(&["part", "block", "is"], scrub.found.iter().map(row).collect())
+    }
+}
+
+fn blocks(number: u64) -> String {
+    if number == 1 { "1 block".to_owned() } else { format!("{number} blocks") }
+}
+
+/// Says in a line how far a scrub is, or how the last one ended.
+#[must_use]
+pub fn in_a_line(scrub: &Scrub) -> String {
+    let percent = scrub.done_blocks * 100 / scrub.all_blocks.max(1);
+    let found = match (scrub.damaged_blocks, scrub.mended_blocks) {
+        (0, 0) => "no damage".to_owned(),
+        (damaged, 0) => format!("{} damaged", blocks(damaged)),
+        (0, mended) => format!("{} mended", blocks(mended)),
+        (damaged, mended) => format!("{} damaged, {} mended", blocks(damaged), blocks(mended)),
+    };
+    match scrub {
+        Scrub { is_paused: true, .. } => format!("paused at {percent} %: {found} so far"),
+        Scrub { is_under_way: true, kib_per_second, .. } => {
+            format!("{percent} % looked at, with at most {} a second: {found} so far", Size(u64::from(*kib_per_second) << 10))
+        }
+        Scrub { read_blocks: 0, .. } => "none since the volume was attached".to_owned(),
+        _ => format!("ended: {found}"),
+    }
+}
+
+/// Gives the order, waits, and shows how far the scrub is.
+///
+/// # Errors
+/// When the volume is not attached or has nothing to scrub, when its server does not answer, and when something is damaged.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let Found { path, attached } = find(&arguments.volume)?;
+    let Some(record) = attached else {
+        return Err(Failed::new(Exit::NotFound, format!("{} is not attached", path.display())).next(format!(
+            "`onefold check --data {}` reads a volume that is not attached; `onefold attach` attaches it.",
+            path.display()
+        )));
+    };
+    let before = state(&record)?;
+    if let Some(order) = order(arguments, &before, &record)? {
+        questions::ask(&record, &ServerRequest::Scrub(order))?;
+        let is_awaited = matches!(order, OrderScrub::Begin { .. } | OrderScrub::Resume) && !arguments.no_wait;
+        if is_awaited {
+            wait(&record)?;
+        }
+    }
+    let scrub = state(&record)?;
+    let damaged = scrub.damaged_blocks;
+    let report = Scrubbed { path: record.path.clone(), scrub };
+    print(&report, Style::of(arguments.json));
+    if damaged == 0 {
+        return Ok(());
+    }
+    let path = record.path.display();
+    Err(Failed::new(
+        Exit::Damaged,
+        format!("{path}: {} damaged", if damaged == 1 { "1 block is".to_owned() } else { format!("{damaged} blocks are") }),
+    )
+    .next(format!("Copy what is dear to you. Then detach: `onefold check --data {path}` names what is lost, and `--repair` gives it up.")))
+}
+
+fn order(arguments: &Arguments, before: &Scrub, record: &Record) -> Outcome<Option<OrderScrub>> {
+    let none = |what: &str| {
+        let message = format!("{what}: no scrub of {} is under way", record.path.display());
+        Failed::new(Exit::Usage, message).next(format!("`onefold scrub {}` begins one.", record.path.display()))
+    };
+    let kib_per_second = u32::try_from(arguments.rate.0 >> 10).unwrap_or(u32::MAX);
+    match arguments {
+        Arguments { status: true, .. } => Ok(None),
+        Arguments { pause: true, .. } if !before.is_under_way => Err(none("--pause")),
+        Arguments { resume: true, .. } if !before.is_under_way => Err(none("--resume")),
+        Arguments { cancel: true, .. } if !before.is_under_way => Err(none("--cancel")),
+        Arguments { pause: true, .. } => Ok(Some(OrderScrub::Pause)),
+        Arguments { resume: true, .. } => Ok(Some(OrderScrub::Resume)),
+        Arguments { cancel: true, .. } => Ok(Some(OrderScrub::Cancel)),
+        _ => Ok(Some(OrderScrub::Begin { kib_per_second })),
+    }
+}
+
+fn state(record: &Record) -> Outcome<Scrub> {
+    let volume = questions::counts(record)?.volume;
+    let nothing =
+        || Failed::new(Exit::Usage, format!("{} is attached with --passthrough: nothing of it has a check", record.path.display()));
+    volume.map(|volume| volume.scrub).ok_or_else(nothing)
+}
+
+/// Waits until everything was read, and says how far that is.
+fn wait(record: &Record) -> Outcome {
+    let (begun, mut said) = (Instant::now(), Instant::now());
+    let before = state(record)?;
+    loop {
+        let now = state(record)?;
+        if !now.is_under_way {
+            return Ok(());
+        }
+        if now.is_paused {
+            complain("onefold: it is paused; `onefold scrub --resume` goes on");
+            return Ok(());
+        }
+        if std::io::stderr().is_terminal() && said.elapsed() >= SAY_AGAIN {
+            said = Instant::now();
+            complain(format_args!("{}{}", in_a_line(&now), left(&before, &now, begun.elapsed())));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Estimates the time that is left, where something was looked at already.
+fn left(before: &Scrub, now: &Scrub, passed: Duration) -> String {
+    let done = now.done_blocks.saturating_sub(before.done_blocks);
+    let left = now.all_blocks.saturating_sub(now.done_blocks);
+    if done == 0 { String::new() } else { format!("; about {} s left", passed.as_secs().saturating_mul(left) / done) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_far_it_is_and_what_it_found() {
+        let of = Scrub { all_blocks: 200, ..Scrub::default() };
+        assert_eq!(in_a_line(&of), "none since the volume was attached");
+        let under_way = Scrub { is_under_way: true, done_blocks: 50, read_blocks: 3, kib_per_second: 1024, ..of.clone() };
+        assert_eq!(in_a_line(&under_way), "25 % looked at, with at most 1 MiB a second: no damage so far");
+        let paused = Scrub { is_paused: true, damaged_blocks: 1, ..under_way };
+        assert_eq!(in_a_line(&paused), "paused at 25 %: 1 block damaged so far");
+        let ended = Scrub { read_blocks: 3, damaged_blocks: 2, mended_blocks: 1, ..of };
+        assert_eq!(in_a_line(&ended), "ended: 2 blocks damaged, 1 block mended");
+    }
+
+    #[test]
+    fn the_time_that_is_left_follows_from_what_was_done() {
+        let at = |done_blocks| Scrub { done_blocks, all_blocks: 1000, ..Scrub::default() };
+        assert_eq!(left(&at(100), &at(400), Duration::from_secs(30)), "; about 60 s left");
+        assert_eq!(left(&at(100), &at(100), Duration::from_secs(30)), "", "nothing is known yet");
+    }
+
+    #[test]
+    fn a_rate_has_a_least() {
+        assert_eq!(rate("64K").map(|size| size.0), Ok(64 << 10));
+        assert!(rate("63K").unwrap_err().contains("at least 64 KiB"));
+        assert!(rate("fast").is_err());
+    }
+}

@@ -1,0 +1,118 @@
+//! `onefold scrub`: damage below an attached volume is found, named and never served, whatever happens to the server meanwhile.
+
+mod common;
+
+use common::Dice;
+use common::home::Home;
+use common::nbd_client::*;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+const IMAGE: &str = "disk.img";
+const BLOCKS: usize = 1024;
+/// The blocks that rot: neighbours, one alone, the last.
+const ROTTEN: [usize; 4] = [3, 4, 500, BLOCKS - 1];
+
+fn content(block: usize) -> Vec<u8> {
+    let mut bytes = vec![0; 4096];
+    Dice(1000 + block as u64).fill(&mut bytes);
+    bytes
+}
+
+/// A volume of 64 MiB with content, attached.
+fn used(home: &Home, mode: &str) -> Client {
+    home.says(0, &["create", IMAGE, "--size", "64M", "--commit-mode", mode]);
+    let socket = home.attach(IMAGE, &[]);
+    let mut client = Client::ready_for(&socket, true, "");
+    for first in (0..BLOCKS).step_by(64) {
+        let bytes: Vec<u8> = (first..first + 64).flat_map(content).collect();
+        client.write(0, 4096 * first as u64, &bytes).unwrap();
+    }
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    client
+}
+
+/// Changes a bit of each of these blocks, on the store itself.
+fn rot(home: &Home, blocks: &[usize]) {
+    let store = home.read(IMAGE);
+    let file = File::options().write(true).open(home.path(IMAGE)).unwrap();
+    for &block in blocks {
+        let at = store.chunks(4096).position(|bytes| bytes == content(block)).expect("it is stored as it is");
+        file.write_all_at(&[store[4096 * at + 99] ^ 1], 4096 * at as u64 + 99).unwrap();
+    }
+    file.sync_all().unwrap();
+}
+
+fn what_rots_is_found_and_not_served(mode: &str) {
+    let home = Home::new();
+    let mut client = used(&home, mode);
+    let sound = home.json(&["scrub", IMAGE, "--rate", "1G"]);
+    assert_eq!((sound["damaged_blocks"].as_u64(), sound["mended_blocks"].as_u64()), (Some(0), Some(0)), "{sound:#}");
+    assert!(sound["read_blocks"].as_u64().unwrap() > BLOCKS as u64, "{sound:#}");
+    rot(&home, &ROTTEN);
+    let (report, complaint) = home.expect(6, &["scrub", IMAGE, "--rate", "1G"]);
+    assert!(complaint.contains("4 blocks are damaged") && complaint.contains("check --data"), "{complaint}");
+    assert_eq!(report.lines().filter(|line| line.starts_with("data") && line.ends_with("damaged")).count(), 4, "{report}");
+    for block in 0..BLOCKS {
+        let found = client.read(4096 * block as u64, 4096);
+        assert_eq!(found.ok(), (!ROTTEN.contains(&block)).then(|| content(block)), "block {block}");
+    }
+    // What is written anew heals.
+    ROTTEN.into_iter().for_each(|block| client.write(0, 4096 * block as u64, &content(block)).unwrap());
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    assert!((0..BLOCKS).all(|block| client.read(4096 * block as u64, 4096).unwrap() == content(block)));
+    drop(client);
+    home.says(0, &["detach", IMAGE]);
+}
+
+#[test]
+fn what_rots_is_found_and_not_served_in_mode_ordered() {
+    what_rots_is_found_and_not_served("ordered");
+}
+
+#[test]
+fn what_rots_is_found_and_not_served_in_mode_log() {
+    what_rots_is_found_and_not_served("log");
+}
+
+#[test]
+fn it_goes_on_after_a_pause_a_detach_and_a_kill() {
+    let home = Home::new();
+    drop(used(&home, "log"));
+    rot(&home, &[BLOCKS - 1]);
+    home.says(0, &["scrub", IMAGE, "--rate", "1M", "--no-wait"]);
+    home.complaint(2, &["scrub", IMAGE, "--pause", "--resume"], "cannot be used with");
+    let paused = home.json(&["scrub", IMAGE, "--pause"]);
+    assert!(paused["is_paused"].as_bool() == Some(true) && paused["kib_per_second"].as_u64() == Some(1024), "{paused:#}");
+    assert!(home.says(0, &["stats", IMAGE]).contains("paused at"));
+    home.says(0, &["detach", IMAGE]);
+    assert!(home.says(0, &["dump", IMAGE]).contains("paused, next"));
+    home.attach(IMAGE, &[]);
+    assert!(home.says(0, &["scrub", IMAGE, "--status"]).contains("paused at"));
+    home.says(0, &["scrub", IMAGE, "--resume", "--no-wait"]);
+    home.kill(IMAGE);
+    home.attach(IMAGE, &[]);
+    assert_eq!(home.json(&["scrub", IMAGE, "--status"])["is_under_way"].as_bool(), Some(true), "the next server goes on");
+    home.says(6, &["scrub", IMAGE, "--rate", "1G"]);
+    home.complaint(2, &["scrub", IMAGE, "--resume"], "no scrub of");
+    home.says(0, &["detach", IMAGE]);
+}
+
+#[test]
+fn what_cannot_be_scrubbed_is_refused() {
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "32M"]);
+    home.complaint(3, &["scrub", IMAGE], "onefold check --data");
+    home.complaint(3, &["scrub", "nothing"], "nothing");
+    home.attach(IMAGE, &[]);
+    for (rate, wanted) in [("fast", "is no size"), ("1K", "at least 64 KiB"), ("-1", "")] {
+        home.complaint(2, &["scrub", IMAGE, "--rate", rate], wanted);
+    }
+    for order in ["--pause", "--resume", "--cancel"] {
+        home.complaint(2, &["scrub", IMAGE, order], "no scrub of");
+    }
+    home.says(0, &["detach", IMAGE]);
+    home.attach(IMAGE, &["--passthrough"]);
+    home.complaint(2, &["scrub", IMAGE], "--passthrough");
+    home.says(0, &["detach", IMAGE]);
+}

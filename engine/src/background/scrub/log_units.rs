@@ -1,0 +1,44 @@
+//! The units of the log that an opening would read, compacted ones first.
+
+use super::Scrub;
+use super::run::{Expects, LookResult, NextUnit, Run};
+use crate::format::superblock::ScrubPart;
+use crate::format::unit;
+use crate::interface::{Class, Notice};
+use crate::io::Arrived;
+use crate::scheme::Scheme;
+use crate::store::Store;
+
+impl Scrub {
+    /// Reads the next unit. Ends the scrub when there is none.
+    pub(super) fn read_unit(&mut self, store: &mut Store, scheme: &Scheme) {
+        let (compacted, tail) = (scheme.compacted_unit(self.unit.compacted), scheme.flushed_unit(self.unit.sequence));
+        let Some((sequence, pbn)) = compacted.map(|pbn| (self.unit.sequence, pbn)).or(tail) else { return self.end(store) };
+        let next = NextUnit { sequence, pbn, is_compacted: compacted.is_some(), ..self.unit };
+        if next != self.unit {
+            (self.unit, self.attempts) = (next, 0);
+        }
+        store.space.pin(pbn);
+        let at = store.geometry.block_at(pbn);
+        let run = Run { part: ScrubPart::Log, first: 0, pieces: 1, expects: Expects::Unit(self.unit) };
+        self.read(store, run, at, Class::Log);
+    }
+
+    pub(super) fn judge_unit(store: &mut Store, expected: NextUnit, arrived: &Arrived) -> LookResult {
+        let found = unit::open(&store.keys.authenticator, expected.pbn, arrived.buffer.block(0)).filter(|_| arrived.result.is_ok());
+        store.space.unpin(expected.pbn);
+        let is_sound = found.is_some_and(|unit| expected.is_compacted || unit.header.sequence == expected.sequence);
+        if is_sound { LookResult::Sound } else { LookResult::Bad(0) }
+    }
+
+    /// Has the records of a damaged unit written to their pages, if the volume may be written: then no opening needs the unit.
+    pub(super) fn mend_log(store: &mut Store, scheme: &mut Scheme, unit: NextUnit) -> bool {
+        let (what, at) = ("a unit of the log was damaged", unit.pbn.0);
+        let is_mended = !store.is_read_only();
+        store.io.notice(if is_mended { Notice::Mended { what, at } } else { Notice::Damage { what, at } });
+        if is_mended {
+            scheme.empty_log(store);
+        }
+        is_mended
+    }
+}

@@ -1,0 +1,48 @@
+//! The copies of the superblock, one at a time. A server that may write has written all of them when it opened. One that only reads has
+//! not: a crash may have torn the copies of an update, so a bad one proves no damage.
+
+use super::Scrub;
+use super::run::{Expects, LookResult, Run};
+use crate::format::superblock::{ScrubPart, Superblock};
+use crate::format::{copies, pair_of};
+use crate::interface::{Class, Notice};
+use crate::io::Arrived;
+use crate::store::Store;
+use crate::units::index;
+
+/// Updates that write all copies.
+const UPDATES_OF_ALL: u8 = 2;
+
+impl Scrub {
+    pub(super) fn read_superblock(&mut self, store: &mut Store, copy: u64) {
+        if store.is_read_only() {
+            return self.advance(store, ScrubPart::Superblocks.pieces(&store.geometry));
+        }
+        if store.medium.is_busy {
+            self.pause = Some(store.io.now.plus_ms(super::AGAIN_MS));
+            return;
+        }
+        let superblock = &store.medium.superblock;
+        let (at, generation) = (copies(superblock.geometry.device_bytes)[index(copy)], superblock.generation);
+        let run = Run { part: ScrubPart::Superblocks, first: copy, pieces: 1, expects: Expects::Superblock { generation } };
+        self.read(store, run, at, Class::Superblock);
+    }
+
+    /// Has all copies written again.
+    pub(super) fn mend_superblock(&mut self, store: &mut Store, copy: u64) {
+        store.io.notice(Notice::Mended { what: "a copy of the superblock was damaged", at: copy });
+        self.rewrites = UPDATES_OF_ALL;
+    }
+
+    /// Judges a copy. One of the newest pair has to be of the present generation, or the device has lost its write.
+    pub(super) fn judge_superblock(store: &Store, copy: u64, generation: u64, arrived: &Arrived) -> LookResult {
+        let superblock = &store.medium.superblock;
+        if store.medium.is_busy || superblock.generation != generation {
+            return LookResult::Overtaken;
+        }
+        let is_newest = pair_of(generation).contains(&index(copy));
+        let found = Superblock::decode(arrived.buffer.block(0), index(copy)).ok().filter(|_| arrived.result.is_ok());
+        let is_sound = found.is_some_and(|found| found.origin == superblock.origin && (found.generation == generation || !is_newest));
+        if is_sound { LookResult::Sound } else { LookResult::Bad(0) }
+    }
+}

@@ -1,0 +1,61 @@
+//! Pages as the medium has them, for a scrub, which reads them past the page cache.
+//!
+//! 1. A page that was written while it was read proves nothing. It counts as sound: it has just been written.
+//! 2. A damaged page of which memory has a sound copy is written again. Any other is loaded, which reports the damage.
+
+use super::Tables;
+use super::pages::{Access, PageState};
+use super::scrubbed::{PageCondition, PagesRead};
+use crate::format::page::{self, PageId, Region};
+use crate::io::Io;
+use crate::units::{BLOCK_SIZE, count};
+
+impl Tables {
+    /// Returns the condition of a page before a scrub reads it.
+    pub fn condition_of(&mut self, io: &mut Io, id: PageId) -> PageCondition {
+        let mut written = true;
+        if id.region != Region::Written {
+            let (bits, at) = self.geometry.written_of(id);
+            match self.ensure(io, bits) {
+                Access::Loading => return PageCondition::Needs(bits),
+                Access::Unreadable => {}
+                Access::Ready(bits) => written = bits.page().content.bit(at),
+            }
+            let is_pending = self.pages.bit_pending.contains(&id);
+            if !written && !is_pending && self.knows_unwritten(io, id) {
+                return PageCondition::NothingToRead;
+            }
+        }
+        match self.pages.slot_mut(id) {
+            Some(PageState::Ready(page)) if page.writing => PageCondition::NothingToRead,
+            _ => PageCondition::ToRead { written },
+        }
+    }
+
+    /// Notes that a scrub begins to read pages from this one on.
+    pub fn scrub_reads(&mut self, first: PageId) {
+        self.scrubbed = PagesRead { first: Some(first), overtaken: 0 };
+    }
+
+    /// Whether page `i` of those that a scrub has read is sound on the medium (invariant 1). `written`: its bit when the read began.
+    pub fn is_sound_on_medium(&self, i: usize, bytes: &[u8; BLOCK_SIZE], written: bool) -> bool {
+        let Some(first) = self.scrubbed.first else { return true };
+        let is_overtaken = self.scrubbed.overtaken >> i & 1 == 1;
+        is_overtaken || page::open(&self.uuid, first.after(count(i)), bytes, written).damaged == 0
+    }
+
+    /// Writes a page again that the medium has lost, if memory has it whole. Returns whether it has (invariant 2).
+    pub fn mend(&mut self, io: &mut Io, id: PageId) -> bool {
+        match self.pages.slot_mut(id) {
+            Some(PageState::Ready(page)) if page.damaged == 0 && !io.read_only => {
+                self.pages.touch(id, io.now);
+                true
+            }
+            Some(_) => false,
+            None => {
+                self.ensure(io, id);
+                false
+            }
+        }
+    }
+}
