@@ -2,6 +2,7 @@
 
 use crate::buffer::Slice;
 use crate::fingerprint::{Digest, Fingerprint};
+use crate::format::Geometry;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::unit;
 use crate::interface::{Class, Promised};
@@ -42,9 +43,9 @@ pub(crate) struct BlockInTables {
 }
 
 impl Proofs {
-    pub fn of(promises: &[Promised], data_blocks: u64) -> Self {
+    pub fn of(promises: &[Promised], geometry: &Geometry) -> Self {
         let named = |what: &Promised| match *what {
-            Promised::Link { pbn, slot, proof, .. } if pbn.0 < data_blocks => Some((pbn, slot, proof)),
+            Promised::Link { pbn, slot, proof, .. } if pbn.0 < geometry.data_blocks => Some((pbn, slot, proof)),
             _ => None,
         };
         let wanted: BTreeSet<(Pbn, u8, FingerprintEntry)> = promises.iter().filter_map(named).collect();
@@ -52,7 +53,7 @@ impl Proofs {
         for &(pbn, ..) in &wanted {
             match runs.back_mut() {
                 Some((first, blocks)) if *first + *blocks > pbn => {}
-                Some((first, blocks)) if *first + *blocks == pbn && *blocks < RUN_BLOCKS_MAX => *blocks += 1,
+                Some((first, blocks)) if geometry.are_neighbours(*first + (*blocks - 1), pbn) && *blocks < RUN_BLOCKS_MAX => *blocks += 1,
                 _ => runs.push_back((pbn, 1)),
             }
         }

@@ -1,5 +1,6 @@
 //! The blocks that have to be read for one page of fingerprints, so that the index is complete.
 
+use crate::format::Geometry;
 use crate::units::{Pbn, Time};
 
 /// The most blocks without a fingerprint in one read.
@@ -36,11 +37,11 @@ impl PendingReads {
     }
 
     /// Takes the newest run of neighbours among the blocks without a fingerprint.
-    pub fn take_run(&mut self) -> Option<(Pbn, u64)> {
+    pub fn take_run(&mut self, geometry: &Geometry) -> Option<(Pbn, u64)> {
         let mut first = self.unnamed.pop()?;
         let mut blocks = 1;
         while let Some(&before) = self.unnamed.last() {
-            if blocks == RUN_BLOCKS_MAX || before + 1 != first {
+            if blocks == RUN_BLOCKS_MAX || !geometry.are_neighbours(before, first) {
                 break;
             }
             self.unnamed.pop();

@@ -38,7 +38,7 @@ impl IndexRebuild {
         }
         let (mut asked, mut cost) = (0, 0);
         while asked < READS_AT_ONCE {
-            let Some((first, blocks)) = self.pending_reads.take_run() else { break };
+            let Some((first, blocks)) = self.pending_reads.take_run(&store.geometry) else { break };
             asked += 1;
             cost += 1 + (blocks - 1) / RUN_BLOCKS_A_READ;
             (0..blocks).for_each(|i| store.space.pin(first + i));

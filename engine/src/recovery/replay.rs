@@ -33,7 +33,7 @@ impl Recovery {
         let Legacy { promises, traces } = legacy;
         let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
         store.space.promised = named.collect();
-        answers.journal.proofs = Proofs::of(&promises, store.geometry.data_blocks);
+        answers.journal.proofs = Proofs::of(&promises, &store.geometry);
         answers.journal.traces = traces;
         answers.journal.to_replay = promises.into();
     }

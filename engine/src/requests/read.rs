@@ -79,7 +79,7 @@ impl Requests {
             }
             return;
         }
-        if self.reads[op].ask(pbn, slot) {
+        if self.reads[op].ask(&store.geometry, pbn, slot) {
             store.space.pin(pbn);
         }
     }

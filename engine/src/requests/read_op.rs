@@ -2,6 +2,7 @@
 
 use crate::buffer::Slice;
 use crate::fingerprint::Digest;
+use crate::format::Geometry;
 use crate::interface::Request;
 use crate::units::{BLOCK_BYTES, Lbn, Pbn, count};
 
@@ -65,7 +66,7 @@ impl ReadOp {
     }
 
     /// Adds a block to those that are read from the device. Returns whether it is new: the piece before may have asked for the same block.
-    pub fn ask(&mut self, pbn: Pbn, slot: u8) -> bool {
+    pub fn ask(&mut self, geometry: &Geometry, pbn: Pbn, slot: u8) -> bool {
         let last = self.runs.len().wrapping_sub(1);
         if let Some(run) = self.runs.last_mut() {
             let at = run.blocks - 1;
@@ -73,7 +74,7 @@ impl ReadOp {
                 self.pieces.push(Piece::Run(FromRun { run: last, at, slot }));
                 return false;
             }
-            if run.first + count(run.blocks) == pbn && run.blocks < RUN_BLOCKS_MAX {
+            if geometry.are_neighbours(run.first + count(at), pbn) && run.blocks < RUN_BLOCKS_MAX {
                 run.blocks += 1;
                 run.has_whole |= slot == 0;
                 self.pieces.push(Piece::Run(FromRun { run: last, at: at + 1, slot }));

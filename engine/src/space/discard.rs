@@ -34,7 +34,7 @@ impl Space {
                 continue;
             }
             match runs.last_mut() {
-                Some((first, blocks)) if *first + *blocks == pbn => *blocks += 1,
+                Some((first, blocks)) if self.geometry.are_neighbours(*first + (*blocks - 1), pbn) => *blocks += 1,
                 _ => runs.push((pbn, 1)),
             }
         }

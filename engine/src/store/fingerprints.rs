@@ -107,14 +107,16 @@ impl Store {
     }
 
     /// A run of at most `most` blocks around this one, which was deferred, that were deferred, too, and have their entries on one
-    /// page: its first block, and their number.
+    /// page and lie in one extent: its first block, and their number.
     pub fn deferred_around(&mut self, pbn: Pbn, most: u64) -> (Pbn, u64) {
         let (id, at) = self.geometry.fingerprint_of(pbn);
         let Some(page) = self.tables.pages.get(id).filter(|_| self.medium.superblock.protected.is_empty()) else { return (pbn, 1) };
-        let (at, end) = (count(at), GRANULE_BLOCKS.min(self.geometry.data_blocks - self.geometry.first_pbn(id).0));
+        let (begin, end) = self.geometry.extent_of(pbn);
+        let at = count(at);
+        let (begin, end) = (at.saturating_sub(pbn - begin), GRANULE_BLOCKS.min(at + (end - pbn)));
         let is_like_it = |at: &u64| has_checksum_alone(&page.content.fingerprint(index(*at)));
         let after = count((at + 1..end.min(at + most)).take_while(is_like_it).count());
-        let before = count((0..at).rev().take(index(most - 1 - after)).take_while(is_like_it).count());
+        let before = count((begin..at).rev().take(index(most - 1 - after)).take_while(is_like_it).count());
         (Pbn(pbn.0 - before), before + 1 + after)
     }
 

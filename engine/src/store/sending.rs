@@ -3,6 +3,7 @@
 use super::Store;
 use crate::buffer::Slice;
 use crate::contents::WriteRun;
+use crate::format::Geometry;
 use crate::interface::{Class, RequestId};
 use crate::io::IoFor;
 use crate::units::{Pbn, count};
@@ -14,7 +15,7 @@ impl Store {
     /// Adds a new block of a request to the next command.
     pub fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
         if let Some(run) = &mut self.contents.run {
-            if run.first + run.blocks == pbn && run.request == request && run.blocks < RUN_BLOCKS_MAX {
+            if self.geometry.are_neighbours(run.first + (run.blocks - 1), pbn) && run.request == request && run.blocks < RUN_BLOCKS_MAX {
                 run.blocks += 1;
                 let next = match run.data.last_mut() {
                     Some(last) => last.join(slice),
@@ -45,7 +46,7 @@ impl Store {
     /// Writes blocks in the given order. A block that follows its neighbour is part of the same write. `what` makes the purpose of a write
     /// from its first block and its number of blocks. Returns the number of writes.
     pub fn write_blocks(&mut self, blocks: Vec<(Pbn, Slice)>, class: Class, what: impl Fn(&Self, Pbn, usize) -> IoFor) -> u64 {
-        let runs = neighbours(blocks);
+        let runs = neighbours(&self.geometry, blocks);
         let writes = count(runs.len());
         for (first, run) in runs {
             let what = what(self, first, run.len());
@@ -66,11 +67,11 @@ impl Store {
 }
 
 /// Groups blocks that follow their neighbours.
-fn neighbours(blocks: Vec<(Pbn, Slice)>) -> Vec<(Pbn, Vec<Slice>)> {
+fn neighbours(geometry: &Geometry, blocks: Vec<(Pbn, Slice)>) -> Vec<(Pbn, Vec<Slice>)> {
     let mut runs: Vec<(Pbn, Vec<Slice>)> = Vec::new();
     for (pbn, content) in blocks {
         match runs.last_mut() {
-            Some((first, run)) if *first + count(run.len()) == pbn => run.push(content),
+            Some((first, run)) if geometry.are_neighbours(*first + (count(run.len()) - 1), pbn) => run.push(content),
             _ => runs.push((pbn, vec![content])),
         }
     }

@@ -30,6 +30,7 @@ mod replay;
 mod ring;
 mod runs;
 mod scrub;
+mod seams;
 mod sizes;
 mod space;
 mod two_servers;

@@ -38,8 +38,12 @@ pub fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
 pub fn formatted(uuid: [u8; 16], bytes: u64, logical: Option<u64>) -> Vec<u8> {
     let geometry = Geometry::plan(Bytes(bytes), &Wish { logical_blocks: logical, reserve_blocks: None, guard: false }).expect("fits");
     let superblock = Superblock::new(geometry, uuid, [9; 32], Algorithm::Blake3, &Settings::default());
-    let mut medium = vec![0xA5; index(bytes)];
-    for step in format::format(&superblock, Bytes(bytes), &[]) {
+    format_over(vec![0xA5; index(bytes)], &superblock)
+}
+
+/// A medium, formatted as this volume.
+pub fn format_over(mut medium: Vec<u8>, superblock: &Superblock) -> Vec<u8> {
+    for step in format::format(superblock, Bytes(medium.len() as u64), &[]) {
         match step {
             FormatStep::Zero { at, length } => medium[index(at.0)..index(at.0 + length.0)].fill(0),
             FormatStep::Write { at, page } => medium[index(at.0)..index(at.0) + BLOCK_SIZE].copy_from_slice(&page[..]),

@@ -77,8 +77,29 @@ impl Geometry {
     /// When the volume has no such block.
     #[must_use]
     pub fn block_at(&self, pbn: Pbn) -> Bytes {
-        let span = span_of(&self.spans[DATA_SPANS], pbn.get()).unwrap_or_else(|| panic!("{pbn} of {} data blocks", self.data_blocks));
+        let span = self.data_span(pbn);
         Bytes(span.offset + (pbn.get() - span.first_page) * BLOCK_BYTES)
+    }
+
+    /// Whether a block lies behind another on the device, in one extent: only then may one command cover both.
+    #[must_use]
+    pub fn are_neighbours(&self, before: Pbn, pbn: Pbn) -> bool {
+        let data = &self.spans[DATA_SPANS];
+        before + 1 == pbn && (data.len() == 1 || !data.iter().any(|span| span.first_page == pbn.get()))
+    }
+
+    /// The extent of a block: its first block, and the number behind its last.
+    ///
+    /// # Panics
+    /// When the volume has no such block.
+    #[must_use]
+    pub fn extent_of(&self, pbn: Pbn) -> (Pbn, Pbn) {
+        let span = self.data_span(pbn);
+        (Pbn(span.first_page), Pbn(span.first_page + span.pages))
+    }
+
+    fn data_span(&self, pbn: Pbn) -> &Span {
+        span_of(&self.spans[DATA_SPANS], pbn.get()).unwrap_or_else(|| panic!("{pbn} of {} data blocks", self.data_blocks))
     }
 
     /// The page that holds a block's count of links, and the entry in it.

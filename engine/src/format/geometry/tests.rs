@@ -134,6 +134,20 @@ fn growing_keeps_places_and_bits() {
 }
 
 #[test]
+fn no_run_of_blocks_goes_beyond_its_extent() {
+    let (old, new) = (plan(16 * MIB, None), grown());
+    let seam = old.data_blocks;
+    let are_neighbours = |g: &Geometry, pbn| g.are_neighbours(Pbn(pbn), Pbn(pbn + 1));
+    assert!(are_neighbours(&new, 0) && are_neighbours(&new, seam - 2) && are_neighbours(&new, seam));
+    assert!(!are_neighbours(&new, seam - 1));
+    assert!(are_neighbours(&old, seam - 2));
+    assert!(!new.are_neighbours(Pbn(3), Pbn(5)) && !new.are_neighbours(Pbn(3), Pbn(3)) && !new.are_neighbours(Pbn(4), Pbn(3)));
+    assert_eq!(new.extent_of(Pbn(seam - 1)), (Pbn(0), Pbn(seam)));
+    assert_eq!(new.extent_of(Pbn(seam)), (Pbn(seam), Pbn(seam + 700)));
+    assert_eq!(old.extent_of(Pbn(5)), (Pbn(0), Pbn(seam)));
+}
+
+#[test]
 fn tables_that_break_an_invariant_are_refused() {
     let good = plan(16 * MIB, None);
     let with = |change: &dyn Fn(&mut Vec<Extent>)| {
