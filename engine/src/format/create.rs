@@ -63,24 +63,13 @@ pub fn format_guarded<'a>(
         .iter()
         .filter(|e| matches!(e.kind, ExtentKind::Pages(Region::Refs | Region::Fingerprints | Region::Map)))
         .flat_map(zeroes_of);
-    let written = (0..geometry.pages(Region::Written)).map(|index| {
-        let id = PageId { region: Region::Written, index };
-        let mut page = Box::new([0; BLOCK_SIZE]);
-        seal(&superblock.origin, id, &mut PageContent::empty(), &mut page);
-        FormatStep::Write { at: geometry.page_at(id), page }
-    });
+    let written = (0..geometry.pages(Region::Written)).map(|index| write_bits(superblock, index, &mut PageContent::empty()));
     let guard = guard.map(|guard| {
         let mut page = Box::new([0; BLOCK_SIZE]);
         guard.encode(&mut page);
         FormatStep::Write { at: GUARD_AT, page }
     });
-    let begin = |generation| {
-        pair_of(generation).into_iter().map(move |copy| {
-            let mut page = Box::new([0; BLOCK_SIZE]);
-            superblock.encode(copy, &mut page);
-            FormatStep::Write { at: copies(superblock.geometry.device_bytes)[copy], page }
-        })
-    };
+    let begin = |generation| write_pair(superblock, pair_of(generation));
     let flush = || std::iter::once(FormatStep::Flush);
     let (first, second) = (begin(superblock.generation), begin(superblock.generation + 1));
     destroy
@@ -105,7 +94,27 @@ fn places_of_copies<'a>(sizes: impl Iterator<Item = &'a Bytes>, device: Bytes) -
     places
 }
 
-fn zeroes_of(extent: &Extent) -> impl Iterator<Item = FormatStep> + use<> {
+/// The step that writes a page of *written*.
+pub(super) fn write_bits(superblock: &Superblock, index: u64, content: &mut PageContent) -> FormatStep {
+    let id = PageId { region: Region::Written, index };
+    let mut page = Box::new([0; BLOCK_SIZE]);
+    seal(&superblock.origin, id, content, &mut page);
+    FormatStep::Write { at: superblock.geometry.page_at(id), page }
+}
+
+/// The steps that write a pair of copies.
+pub(super) fn write_pair(superblock: &Superblock, pair: [usize; 2]) -> impl Iterator<Item = FormatStep> + use<> {
+    let places = copies(superblock.geometry.device_bytes);
+    pair.map(|copy| {
+        let mut page = Box::new([0; BLOCK_SIZE]);
+        superblock.encode(copy, &mut page);
+        FormatStep::Write { at: places[copy], page }
+    })
+    .into_iter()
+}
+
+/// The steps that zero an extent.
+pub(super) fn zeroes_of(extent: &Extent) -> impl Iterator<Item = FormatStep> + use<> {
     let (first, length) = (extent.offset, extent.length.get());
     (0..length.div_ceil(ZERO_BYTES_MAX)).map(move |i| {
         let done = i * ZERO_BYTES_MAX;

@@ -8,6 +8,7 @@
 
 mod error;
 mod extent;
+mod grow;
 mod lookup;
 mod plan;
 mod table;

@@ -89,6 +89,15 @@ impl Regions {
         self.0.iter_mut().zip(other.0).for_each(|(byte, other)| *byte |= other);
     }
 
+    /// The regions of a volume that has grown which hold the LBNs of these ones.
+    #[must_use]
+    pub fn grown(&self, from: RegionSize, to: RegionSize) -> Self {
+        let mut grown = Self::default();
+        let firsts = (0..REGIONS_BYTES * 8).filter(|&region| self.has(region)).map(|region| Lbn(count(region) << from.shift));
+        firsts.filter(|lbn| lbn.0 < from.logical_blocks).for_each(|lbn| grown.add(to.region_of(lbn)));
+        grown
+    }
+
     /// The LBNs of its regions as ranges, each from its first LBN to the one behind its last. Regions that the volume does not have are
     /// left out.
     pub fn ranges(&self, size: RegionSize) -> impl Iterator<Item = (Lbn, Lbn)> + use<> {
@@ -140,6 +149,15 @@ mod tests {
             let expected: BTreeSet<u64> = (0..5000).filter(|lbn| lbns.iter().any(|added| added / 8 == lbn / 8)).collect();
             prop_assert_eq!(held, expected);
         }
+    }
+
+    #[test]
+    fn regions_of_a_volume_that_grows_hold_the_same_lbns() {
+        let (from, to) = (RegionSize::of(1000), RegionSize::of(5000));
+        let mut set = Regions::default();
+        [0, 7, 8, 999, 1001].into_iter().for_each(|region| set.add(region));
+        assert_eq!(format!("{:?}", set.grown(from, to)), "{0, 1, 124}", "the volume had no region 1001");
+        assert_eq!(set.grown(from, from).ranges(from).collect::<Vec<_>>(), set.ranges(from).collect::<Vec<_>>());
     }
 
     #[test]

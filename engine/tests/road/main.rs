@@ -14,6 +14,7 @@ mod forged;
 mod fua;
 mod full;
 mod give_back;
+mod grown;
 mod index_memory;
 mod ledger;
 mod machine;

@@ -16,6 +16,10 @@ pub enum GeometryError {
          logical size smaller or the device larger"
     )]
     NoRoom { logical_blocks: u64, reserve_blocks: u64, device_bytes: u64 },
+    #[error("the volume has {volume_bytes} bytes, and cannot shrink to {device_bytes}")]
+    Shrinks { device_bytes: u64, volume_bytes: u64 },
+    #[error("clients see {before} blocks, and cannot see fewer: {logical_blocks}")]
+    LogicalShrinks { logical_blocks: u64, before: u64 },
     #[error("a volume of {device_bytes} bytes, which is no multiple of {BLOCK_BYTES}")]
     BadSize { device_bytes: u64 },
     #[error("{count} extents, where a superblock holds at most {EXTENTS_MAX}")]

@@ -26,6 +26,16 @@ pub struct Wish {
     pub guard: bool,
 }
 
+/// The reserve that a volume of this number of data blocks has unless its owner says otherwise.
+pub(super) fn default_reserve(data: u64) -> u64 {
+    (data / RESERVE_FRACTION).max(RESERVE_BLOCKS_MIN)
+}
+
+/// The bytes of which the beginning of the data is a multiple, in a volume, or a part of one, of this size.
+pub(super) fn alignment_for(bytes: u64) -> u64 {
+    if bytes < SMALL_VOLUME_BYTES { DATA_ALIGNMENT_SMALL } else { DATA_ALIGNMENT }
+}
+
 impl Geometry {
     /// The geometry of a new volume of `device_bytes`, rounded down to 4 KiB.
     ///
@@ -49,9 +59,9 @@ impl Geometry {
                 return Err(GeometryError::LogicalOutOfRange { logical_blocks, maximum: LOGICAL_BLOCKS_MAX });
             }
         }
-        let reserve = |data: u64| wish.reserve_blocks.unwrap_or_else(|| (data / RESERVE_FRACTION).max(RESERVE_BLOCKS_MIN));
+        let reserve = |data: u64| wish.reserve_blocks.unwrap_or_else(|| default_reserve(data));
         let logical = |data: u64| wish.logical_blocks.unwrap_or_else(|| data.saturating_sub(reserve(data)));
-        let alignment = if end < SMALL_VOLUME_BYTES { DATA_ALIGNMENT_SMALL } else { DATA_ALIGNMENT };
+        let alignment = alignment_for(end);
         let front = SUPERBLOCKS_BYTES + if wish.guard { BLOCK_BYTES } else { 0 };
         let data_start = |data: u64| {
             let pages: u64 = pages_needed(data, logical(data)).iter().map(|(_, pages)| pages).sum();

@@ -181,3 +181,92 @@ fn a_table_that_begins_or_ends_within_a_block_is_refused() {
     assert!(matches!(of_data(512, 4096), Err(GeometryError::BadExtent(_))));
     assert!(matches!(of_data(0, 512), Err(GeometryError::BadExtent(_))));
 }
+
+/// Checks that everything keeps its place in a grown volume.
+fn keeps_places(old: &Geometry, new: &Geometry) {
+    assert_eq!(Geometry::of_extents(new.device_bytes, new.logical_blocks, new.reserve_blocks, new.extents.clone()).as_ref(), Ok(new));
+    for region in Region::ALL {
+        for id in (0..old.pages(region)).map(|index| PageId { region, index }) {
+            assert_eq!(new.page_at(id), old.page_at(id));
+            assert!(region == Region::Written || new.written_of(id) == old.written_of(id));
+        }
+        // New pages lie where nothing of the old volume was.
+        for id in (old.pages(region)..new.pages(region)).map(|index| PageId { region, index }) {
+            assert!(new.page_at(id) >= old.device_bytes, "{id:?}");
+        }
+    }
+    for pbn in [0, old.data_blocks / 2, old.data_blocks - 1].map(Pbn) {
+        assert_eq!(new.block_at(pbn), old.block_at(pbn));
+    }
+}
+
+#[test]
+fn a_volume_takes_what_its_device_has_got() {
+    for (before, after) in [(16, 17), (16, 300), (300, 301), (300, 4096), (1 << 14, 1 << 16), (1 << 14, 1 << 20)] {
+        let old = plan(before * MIB, None);
+        let new = old.grown(Bytes(after * MIB + 5000), None).expect("it grows");
+        keeps_places(&old, &new);
+        let planned = plan(after * MIB, None);
+        assert_eq!(new.device_bytes, Bytes(after * MIB + 4096));
+        let alignment = if after - before < 256 { 16 } else { 1024 };
+        assert!(new.data_blocks + alignment + 8 >= planned.data_blocks, "{} of {} blocks", new.data_blocks, planned.data_blocks);
+        assert_eq!(new.reserve_blocks, (new.data_blocks / 64).max(64));
+        assert_eq!(new.logical_blocks, new.data_blocks - new.reserve_blocks, "clients see what fits, as before");
+    }
+    let large = plan(1 << 40, None);
+    assert!(plan(16 << 30, None).pages(Region::Written) < large.pages(Region::Written));
+    assert!(large.grown(Bytes(1 << 41), None).is_ok());
+}
+
+#[test]
+fn clients_see_what_their_owner_chose() {
+    let thin = plan(16 * MIB, Some(5000));
+    let new = thin.grown(Bytes(64 * MIB), None).expect("it grows");
+    assert_eq!(new.logical_blocks, 5000);
+    assert_eq!(plan(16 * MIB, Some(100)).grown(Bytes(64 * MIB), None).expect("it grows").logical_blocks, 100);
+    assert_eq!(thin.grown(Bytes(64 * MIB), Some(5000)), Ok(new.clone()));
+    let more = thin.grown(Bytes(64 * MIB), Some(100_000)).expect("it grows");
+    keeps_places(&thin, &more);
+    assert!(more.data_blocks < new.data_blocks && more.logical_blocks == 100_000);
+    let reserve = Wish { logical_blocks: None, reserve_blocks: Some(100), guard: false };
+    let own = Geometry::plan(Bytes(16 * MIB), &reserve).expect("a geometry").grown(Bytes(64 * MIB), None).expect("it grows");
+    assert_eq!((own.reserve_blocks, own.logical_blocks), (100, own.data_blocks - 100));
+}
+
+#[test]
+fn new_blocks_that_need_no_page_follow_the_last_one() {
+    let old = plan(16 * MIB, None);
+    // 4062 blocks have 21 pages of fingerprints, with room for 138 more; the map has room for 2 LBNs more.
+    let new = old.grown(Bytes(16 * MIB + 100 * 4096), Some(old.logical_blocks)).expect("it grows");
+    keeps_places(&old, &new);
+    assert_eq!((new.extents.len(), new.data_blocks), (5, old.data_blocks + 100));
+    assert!(new.are_neighbours(Pbn(old.data_blocks - 1), Pbn(old.data_blocks)));
+    let again = new.grown(Bytes(64 * MIB), None).expect("it grows");
+    keeps_places(&new, &again);
+    assert_eq!(again.extents.len(), 8, "clients see what they saw, so the map is as long as it was");
+}
+
+#[test]
+fn a_map_grows_into_a_gap_if_the_device_is_as_it_was() {
+    let old = plan(300 * MIB, Some(50_000));
+    let new = old.grown(old.device_bytes, Some(60_000)).expect("it grows");
+    assert_eq!((new.extents.len(), new.data_blocks), (5, old.data_blocks), "the map lies before the gap");
+    for id in (0..old.pages(Region::Map)).map(|index| PageId { region: Region::Map, index }) {
+        assert_eq!((new.page_at(id), new.written_of(id)), (old.page_at(id), old.written_of(id)));
+    }
+    let later = old.grown(Bytes(600 * MIB), None).expect("it grows");
+    let new = later.grown(later.device_bytes, Some(60_000)).expect("it grows");
+    assert_eq!(new.extents.len(), later.extents.len() + 1, "bits of later pages keep their places");
+    assert!(matches!(old.grown(old.device_bytes, Some(50_000_000)), Err(GeometryError::NoRoom { .. })));
+}
+
+#[test]
+fn volumes_do_not_shrink_and_may_stay_as_they_are() {
+    let g = plan(16 * MIB, None);
+    assert_eq!(g.grown(g.device_bytes, None).as_ref(), Ok(&g));
+    assert_eq!(g.grown(Bytes(16 * MIB + 8191), Some(g.logical_blocks)).as_ref(), Ok(&g), "no room for the copies of the superblock");
+    assert!(matches!(g.grown(Bytes(16 * MIB - 1), None), Err(GeometryError::Shrinks { .. })));
+    assert!(matches!(g.grown(Bytes(32 * MIB), Some(g.logical_blocks - 1)), Err(GeometryError::LogicalShrinks { .. })));
+    assert!(matches!(g.grown(Bytes(32 * MIB), Some(LOGICAL_BLOCKS_MAX + 1)), Err(GeometryError::LogicalOutOfRange { .. })));
+    assert!(matches!(g.grown(Bytes(32 * MIB), Some(LOGICAL_BLOCKS_MAX)), Err(GeometryError::NoRoom { .. })));
+}

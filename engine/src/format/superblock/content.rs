@@ -9,6 +9,7 @@ use crate::format::authenticator::Authenticator;
 use crate::format::geometry::Geometry;
 use crate::format::key::Key;
 use crate::format::log_tail::LogTail;
+use crate::format::regions::RegionSize;
 use crate::units::{Epoch, Lbn, Pbn};
 
 /// Everything that is needed to open a volume.
@@ -165,6 +166,13 @@ impl Superblock {
     pub fn set_guard(&mut self, interval_ms: u32) {
         self.features.incompatible |= INCOMPATIBLE_GUARD;
         self.guard_ms = interval_ms;
+    }
+
+    /// Describes the volume after it has grown.
+    pub fn set_grown(&mut self, geometry: Geometry) {
+        let [before, after] = [self.geometry.logical_blocks, geometry.logical_blocks].map(RegionSize::of);
+        self.uncompared.regions = self.uncompared.regions.grown(before, after);
+        self.geometry = geometry;
     }
 
     /// The features, unknown to this program, for which it may read the volume but not write it; 0 where it may write.
