@@ -11,6 +11,7 @@ pub mod error;
 pub mod estimate;
 pub mod exit;
 pub mod frontend;
+pub mod growth;
 pub mod heartbeat;
 pub mod live;
 pub mod machine;

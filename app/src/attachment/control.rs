@@ -3,6 +3,7 @@
 
 use super::process::is_stopped;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::growth::Order as GrowthOrder;
 use crate::runtime::extents::ExtentCounts;
 use crate::runtime::recording::Order;
 use onefold_engine::interface::{Deduplicate, ScrubOrder};
@@ -46,6 +47,10 @@ pub enum ServerRequest {
     Detach,
     /// Give way to a server of another program, which the supervisor starts. The server answers when it begins to.
     Upgrade(Upgrade),
+    /// Give way to a server that grows the volume before it opens it. The server answers when it begins to.
+    Grow(GrowthOrder),
+    /// Let the kernel know how large the volume is, if it keeps its size in mind.
+    AnnounceSize,
     /// Record the requests of clients until the one who asked ends it, or goes away. The first answer comes when recording has begun.
     Record(Order),
     /// Note in the recording that a phase begins.

@@ -12,6 +12,7 @@ pub mod control;
 pub mod deadline;
 pub mod directory;
 pub mod find;
+pub mod growth;
 pub mod known;
 pub mod launch;
 pub mod plan;

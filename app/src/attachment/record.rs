@@ -63,6 +63,10 @@ pub struct Places {
     pub lock: PathBuf,
     /// The path of the program that the next server is, once, instead of the supervisor's own.
     pub program: PathBuf,
+    /// The order to grow, which the next server carries out.
+    pub growth: PathBuf,
+    /// The end of the last growth.
+    pub grown: PathBuf,
 }
 
 impl Places {
@@ -80,6 +84,8 @@ impl Places {
             ring: with("ring"),
             lock: with("lock"),
             program: with("program"),
+            growth: with("growth"),
+            grown: with("grown"),
         }
     }
 
@@ -186,7 +192,7 @@ pub fn forget_log(directory: &Path, id: &str) {
 /// Removes the public files of an attachment. Its last process does so, or another process after it.
 pub fn clear(directory: &Path, id: &str) {
     let places = Places::of(directory, id);
-    for path in [places.record, places.control, places.socket, places.device, places.program] {
+    for path in [places.record, places.control, places.socket, places.device, places.program, places.growth, places.grown] {
         let _ = fs::remove_file(path);
     }
 }

@@ -9,7 +9,7 @@ use crate::attachment::plan::{Options, Plan};
 use crate::attachment::process::Process;
 use crate::attachment::record::{Places, Record, clear, clear_dead};
 use crate::attachment::session::{self, Session};
-use crate::attachment::{known, record};
+use crate::attachment::{growth, known, record};
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::{self, Asked};
@@ -100,7 +100,9 @@ fn attach_all() -> Outcome<Exit> {
 
 fn attach(arguments: &Arguments, volume: &str) -> Outcome<Exit> {
     let plan = plan(arguments, volume)?;
-    let _ = End::take(&Places::of(&plan.directory, &plan.id).end);
+    let places = Places::of(&plan.directory, &plan.id);
+    let _ = End::take(&places.end);
+    growth::clear(&places);
     if !plan.is_supervised() {
         return alone(&plan);
     }

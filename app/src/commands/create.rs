@@ -220,10 +220,7 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
     if arguments.protect.len() > PROTECTED_MAX {
         return Err(usage(format!("{} protected ranges, where a volume has room for {PROTECTED_MAX}", arguments.protect.len())));
     }
-    let logical_blocks = match arguments.logical {
-        Some(Size(bytes)) if bytes % BLOCK_BYTES != 0 => return Err(usage(format!("--logical {bytes} is no multiple of {BLOCK_BYTES}"))),
-        other => other.map(|Size(bytes)| bytes / BLOCK_BYTES),
-    };
+    let logical_blocks = logical_blocks(arguments.logical)?;
     let geometry = Geometry::plan(Bytes(length), &Wish { logical_blocks, reserve_blocks: None, guard: arguments.guard.is_some() })
         .map_err(|error| {
             let failed = usage(format!("{}: {error}", arguments.path.display()));
@@ -256,6 +253,19 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
     }
     superblock.protected.clone_from(&arguments.protect);
     Ok(superblock)
+}
+
+/// Returns the blocks of a size as clients see it.
+///
+/// # Errors
+/// When it ends within a block.
+pub(super) fn logical_blocks(size: Option<Size>) -> Outcome<Option<u64>> {
+    match size {
+        Some(Size(bytes)) if bytes % BLOCK_BYTES != 0 => {
+            Err(Failed::new(Exit::Usage, format!("--logical {bytes} is no multiple of {BLOCK_BYTES}")))
+        }
+        other => Ok(other.map(|Size(bytes)| bytes / BLOCK_BYTES)),
+    }
 }
 
 /// Carries out the steps of formatting, one after the other.

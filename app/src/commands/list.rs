@@ -110,6 +110,9 @@ fn list(all: bool) -> Outcome<List> {
 impl Line {
     fn of(record: Record) -> Self {
         let Whereabouts { path, is_deleted, .. } = Whereabouts::of(&record);
+        // The volume may have grown since it was attached.
+        let now = if record.is_passthrough || is_deleted { None } else { peek(&path).ok() };
+        let logical_bytes = now.map(|chosen| chosen.superblock.geometry.logical_blocks * onefold_engine::units::BLOCK_BYTES);
         Self {
             path,
             deleted: is_deleted,
@@ -118,7 +121,7 @@ impl Line {
             location: Some(record.location),
             pid: Some(record.process.pid),
             passthrough: record.is_passthrough,
-            logical_bytes: record.logical_bytes,
+            logical_bytes: logical_bytes.or(record.logical_bytes),
         }
     }
 

@@ -7,6 +7,7 @@ pub mod dedup;
 pub mod detach;
 pub mod dump;
 pub mod estimate;
+pub mod grow;
 pub mod helper;
 pub mod list;
 mod offline;

@@ -2,6 +2,7 @@
 
 use crate::device::backing::{Access, Backing, PATIENCE};
 use crate::exit::{Exit, Failed, Outcome};
+use crate::growth::{self, Order};
 use crate::heartbeat::{Claim, Kept, Lost, Purpose, announce};
 use crate::volume;
 use onefold_engine::buffer::BufferMut;
@@ -35,6 +36,13 @@ impl Writable<'_> {
     /// The size of the store.
     pub(super) fn bytes(&self) -> Bytes {
         Bytes(self.backing.facts().length)
+    }
+}
+
+impl Writable<'_> {
+    /// Grows the volume.
+    pub(super) fn grow(&self, order: &Order) -> Outcome {
+        growth::grow(self.backing, order, || self.gone.get().is_none())
     }
 }
 

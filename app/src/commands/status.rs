@@ -177,7 +177,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 fn status(name: &str) -> Outcome<Status> {
     let found = find(name)?;
     let mut unanswered = None;
-    let attached = match found.attached {
+    let mut attached = match found.attached {
         None => None,
         Some(record) => {
             let condition = questions::condition(&record).map_err(|failed| unanswered = Some(failed)).ok();
@@ -192,6 +192,10 @@ fn status(name: &str) -> Outcome<Status> {
         None => Some(volume::peek(&path)?),
     };
     let volume = volume.map(|chosen| OnMedium::from(&chosen.superblock));
+    if let (Some(attached), Some(volume)) = (&mut attached, &volume) {
+        // It may have grown since it was attached.
+        attached.record.logical_bytes = Some(volume.logical_bytes);
+    }
     let pid = attached.as_ref().and_then(|attached| attached.condition.as_ref()).map(|condition| condition.pid);
     Ok(Status { path, deleted, pid, attached, volume, unanswered })
 }

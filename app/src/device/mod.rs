@@ -10,6 +10,7 @@
 
 pub mod backing;
 mod commands;
+pub mod enlarge;
 mod facts;
 mod guard;
 mod interface;

@@ -53,6 +53,19 @@ pub trait Frontend: Sync {
         Vec::new()
     }
 
+    /// Whether clients go on when another server takes over from one that lives.
+    fn can_hand_over(&self, _plan: &Plan) -> bool {
+        true
+    }
+
+    /// Shows clients from outside that the volume has grown, after its server has announced it.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn has_grown(&self, _record: &Record) -> Outcome {
+        Ok(())
+    }
+
     /// Does work that neither a supervisor nor a server may do itself, in a process of its own: `helper NAME WORDS`.
     ///
     /// # Errors
@@ -65,6 +78,9 @@ pub trait Frontend: Sync {
 /// Receives the place where clients find a volume, once they do; an empty place is one that only the supervisor knows.
 pub type Ready<'a> = Box<dyn FnOnce(&str) -> Outcome + 'a>;
 
+/// Announces the size of the volume, in bytes.
+pub type Announcer = Box<dyn Fn(u64) -> Outcome + Send + Sync>;
+
 /// The clients that one server answers.
 pub trait Clients {
     /// Sends to `stop` when the end is wanted. The server calls it before it opens the volume.
@@ -75,6 +91,14 @@ pub trait Clients {
 
     /// Whether an unanswered request comes again, so that one that finds no room may be put off.
     fn send_again(&self) -> bool;
+
+    /// Returns the call that announces the size of the volume, in bytes, where something between them and the server keeps it in mind.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn announcer(&self) -> Outcome<Announcer> {
+        Ok(Box::new(|_| Ok(())))
+    }
 
     /// Answers their requests from now on, until their own end or a message through `stopped`.
     ///

@@ -1,4 +1,5 @@
 //! The server of an attached volume: the work of a process that serves one, from its opening to its end.
 
+mod questions;
 pub mod recording;
 pub mod serving;

@@ -4,13 +4,14 @@
 //! 2. At the end the front-end stops first, so that every request has been answered; then a recording ends, and its client gets the
 //!    summary; then the target commits and closes.
 
+use super::questions::Answers;
 use super::recording::Recordings;
-use crate::attachment::control::{self, Client, ServerRequest};
+use crate::attachment::control;
+use crate::attachment::growth as growing;
 use crate::attachment::launch::{self, End};
 use crate::attachment::plan::{Options, Plan};
 use crate::attachment::record::Places;
 use crate::attachment::session::Session;
-use crate::attachment::upgrade;
 use crate::device::Device;
 use crate::device::backing::{Access, Backing, Kind, PATIENCE};
 use crate::device::joined::Joined;
@@ -21,7 +22,6 @@ use crate::frontend::door::{Clients, Ready};
 use crate::heartbeat::{Claim, Guarded, watch};
 use crate::machine::{self, Gauge};
 use crate::memory::pool::Pool;
-use crate::runtime::extents::count_extents;
 use crate::runtime::hook::Hook;
 use crate::runtime::notices::Notices;
 use crate::runtime::passthrough::Passthrough;
@@ -29,18 +29,14 @@ use crate::runtime::promises::{Left, Promises, Room};
 use crate::runtime::volume::Volume;
 use crate::runtime::{Closing, Served};
 use crate::supervision::handover;
-use crate::supervision::running::die;
-use crate::{device, frontend, volume};
+use crate::{device, frontend, growth, volume};
 use onefold_engine::format::{Chosen, Superblock};
 use onefold_engine::interface::Event;
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
-use onefold_engine::units::Bytes;
 use onefold_trace::model::Model;
-use serde_json::Value;
-use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// The journal has room for one record per this many bytes of `--memory`, within bounds.
@@ -89,11 +85,11 @@ fn serve(plan: &Plan, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Ex
     let places = Places::of(&plan.directory, &plan.id);
     let (stop, stopped) = channel();
     clients.watch_end(stop.clone())?;
+    let announce = clients.announcer()?;
     let served = open(plan, clients.send_again(), &stopped)?;
     let desk = Arc::new(Recordings::new(served.tap().clone()));
-    let (asked, recording) = (served.clone(), desk.clone());
-    let own = plan.clone();
-    control::listen(&places.control, move |ask, client| respond(&own, &asked, &recording, &stop, ask, client))
+    let answers = Answers { plan: plan.clone(), served: served.clone(), recordings: desk.clone(), stop, announce };
+    control::listen(&places.control, move |ask, client| answers.respond(ask, client))
         .map_err(|e| Failed::system(format!("cannot make {}", places.control.display()), e))?;
     clients.serve(&served, ready, &stopped)?;
     desk.close();
@@ -116,12 +112,14 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
         Err(_) => Ok(()),
         Ok(()) => Err(Failed::new(Exit::System, format!("{}: ended before it was served", plan.path.display()))),
     };
-    let claim = if options.read_only {
+    let mut claim = if options.read_only {
         watch(&backing, &chosen.superblock).map(|()| None)?
     } else {
         Claim::make(&backing, &chosen.superblock, &pause)?
     };
-    let parts = as_it_is_now(&backing, chosen).and_then(|chosen| Parts::of(plan, send_again, backing, chosen));
+    let has_grown = grow_if_ordered(plan, &backing, claim.as_mut());
+    let chosen = has_grown.and_then(|has_grown| as_it_is_now(&backing, chosen, has_grown));
+    let parts = chosen.and_then(|chosen| Parts::of(plan, send_again, backing, chosen));
     let Some(mut claim) = claim else { return parts.map(|parts| parts.open() as Arc<dyn Served>) };
     match parts {
         Ok(parts) => {
@@ -135,9 +133,19 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     }
 }
 
-/// Reads the superblock again: another host may have served a guarded volume until now.
-fn as_it_is_now(backing: &Backing, chosen: Chosen) -> Outcome<Chosen> {
-    if chosen.superblock.is_guarded() { Ok(volume::load(backing)?) } else { Ok(chosen) }
+/// Grows the volume if the server before this one has noted that it is to: see [`growing`]. Returns whether it may have grown. Only what
+/// keeps this server from serving is an error.
+fn grow_if_ordered(plan: &Plan, backing: &Backing, claim: Option<&mut Claim>) -> Outcome<bool> {
+    let places = Places::of(&plan.directory, &plan.id);
+    let Some(order) = growing::ordered(&places).filter(|_| plan.is_replacement && !plan.options.read_only) else { return Ok(false) };
+    claim.map_or(Ok(()), Claim::confirm)?;
+    growing::end(&places, growth::grow(backing, &order, || true));
+    Ok(true)
+}
+
+/// Reads the superblock again where it may be another one: another host may have served a guarded volume until now.
+fn as_it_is_now(backing: &Backing, chosen: Chosen, has_grown: bool) -> Outcome<Chosen> {
+    if has_grown || chosen.superblock.is_guarded() { Ok(volume::load(backing)?) } else { Ok(chosen) }
 }
 
 /// The parts that open a volume.
@@ -212,47 +220,4 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
         .map_err(|e| Failed::system(format!("cannot make the acknowledgement journal {}", base.display()), e))?;
     settings.facts.journal_lost = left.lost;
     Ok(Some((promises, left)))
-}
-
-fn respond(
-    plan: &Plan,
-    served: &Arc<dyn Served>,
-    desk: &Recordings,
-    stop: &Sender<()>,
-    ask: ServerRequest,
-    client: &Client<'_>,
-) -> io::Result<()> {
-    let json = |value: Result<Value, serde_json::Error>| value.map_err(|e| Failed::system("cannot answer", e));
-    client.answer(match ask {
-        ServerRequest::Status => json(serde_json::to_value(served.condition())),
-        ServerRequest::Stats => json(serde_json::to_value(served.counts())),
-        ServerRequest::Extents(so_far) => match count_extents(&*Arc::clone(served).target(), so_far) {
-            Ok(counts) => json(serde_json::to_value(counts)),
-            Err(failure) => Err(Failed::new(Exit::DeviceFailed, format!("the volume does not tell its extents: {failure:?}"))),
-        },
-        ServerRequest::EndWaiting => {
-            served.order(Event::EndWaiting);
-            Ok(Value::Null)
-        }
-        ServerRequest::IndexMemory { bytes } => {
-            served.order(Event::IndexMemory(Bytes(bytes)));
-            Ok(Value::Null)
-        }
-        ServerRequest::Deduplicate(order) => {
-            served.order(Event::Deduplicate(order.into()));
-            Ok(Value::Null)
-        }
-        ServerRequest::Scrub(order) => {
-            served.order(Event::Scrub(order.into()));
-            Ok(Value::Null)
-        }
-        // The receiver is gone only when the end has begun already.
-        ServerRequest::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
-        ServerRequest::Upgrade(to) => match upgrade::prepare(plan, &to) {
-            Ok(()) => return client.answer_before(|| die()),
-            Err(failed) => Err(failed),
-        },
-        ServerRequest::Record(order) => return desk.record(&order, client),
-        ServerRequest::Mark { phase } => desk.mark(phase).map(|()| Value::Null),
-    })
 }

@@ -1,14 +1,14 @@
 //! FUSE and loop as a front-end: its calls for `attach`, supervisors, servers and `detach`.
 
 use super::process::{ignore_stop_signals, prepare_process};
-use super::session::{REQUEST_BYTES_MAX, can_resend, request_bytes};
+use super::session::{REQUEST_BYTES_MAX, announce_size, can_resend, request_bytes};
 use super::supervisor::{self, adopt};
 use super::{Config, Fuse, NAME, THREADS, helper, loopdev};
 use crate::attachment::deadline::Deadline;
 use crate::attachment::plan::{FrontendPlan, Plan, misused};
 use crate::attachment::record::{Places, Record};
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend::door::{Clients, Frontend, Ready};
+use crate::frontend::door::{Announcer, Clients, Frontend, Ready};
 use crate::frontend::servers::Servers;
 use crate::runtime::Served;
 use crate::supervision::lent::Adoption;
@@ -87,8 +87,8 @@ impl Frontend for FuseLoop {
         Ok(Box::new(SessionClients { channels, tag: plan.id.clone(), request_bytes }))
     }
 
-    fn detach(&self, record: &Record, places: &Places, deadline: Deadline) -> Outcome<Option<Failed>> {
-        match take_device_away(record, places, deadline) {
+    fn detach(&self, record: &Record, _places: &Places, deadline: Deadline) -> Outcome<Option<Failed>> {
+        match take_device_away(record, deadline) {
             // The device is gone, and so are the last writes to it.
             Err(failed) if failed.exit == Exit::DeviceFailed => Ok(Some(failed)),
             other => other.map(|()| None),
@@ -100,6 +100,15 @@ impl Frontend for FuseLoop {
         loopdev::clear_dead(id);
         let fate = |device: &Path| if loopdev::is_attached(device) { "goes when its last user closes it" } else { "was taken away" };
         devices.iter().map(|device| format!(". Its dead device {} {}", device.display(), fate(device))).collect()
+    }
+
+    fn can_hand_over(&self, plan: &Plan) -> bool {
+        plan.frontend.details().is_ok_and(|details: Details| details.resend)
+    }
+
+    fn has_grown(&self, record: &Record) -> Outcome {
+        check_tag(record)?;
+        Ok(loopdev::take_size(record.location.as_ref())?)
     }
 
     fn help(&self, words: &[String]) -> Outcome<Exit> {
@@ -130,6 +139,12 @@ impl Clients for SessionClients {
         can_resend(&self.channels)
     }
 
+    fn announcer(&self) -> Outcome<Announcer> {
+        let cannot = |e| Failed::system("cannot copy a descriptor", e);
+        let first = self.channels.first().ok_or_else(misused)?.try_clone().map_err(cannot)?;
+        Ok(Box::new(move |bytes| announce_size(&first, bytes).map_err(|e| Failed::system("cannot tell the kernel the new size", e))))
+    }
+
     fn serve(self: Box<Self>, served: &Arc<dyn Served>, ready: Ready<'_>, _stopped: &Receiver<()>) -> Outcome {
         let Self { channels, tag, request_bytes } = *self;
         let config = Config { channels, tag, request_bytes, detach: helper::detaches };
@@ -143,13 +158,18 @@ impl Clients for SessionClients {
     }
 }
 
-/// Has a separate process flush the loop device and take it away: while the server does not answer, that process cannot be stopped.
-fn take_device_away(record: &Record, places: &Places, deadline: Deadline) -> Outcome {
-    if !loopdev::has_tag(record.location.as_ref(), &record.id) {
-        let (device, place) = (&record.location, places.record.display());
-        let message = format!("{device} does not belong to {}, but the record {place} names it", record.path.display());
-        return Err(Failed::new(Exit::System, message).next("`losetup --list` shows what it is. If the record is wrong, remove it."));
+/// Checks that the device that a record names belongs to its volume.
+fn check_tag(record: &Record) -> Outcome {
+    if loopdev::has_tag(record.location.as_ref(), &record.id) {
+        return Ok(());
     }
+    let message = format!("{} does not belong to {}, but its record names it", record.location, record.path.display());
+    Err(Failed::new(Exit::System, message).next("`losetup --list` shows what it is. If the record is wrong, remove it."))
+}
+
+/// Has a separate process flush the loop device and take it away: while the server does not answer, that process cannot be stopped.
+fn take_device_away(record: &Record, deadline: Deadline) -> Outcome {
+    check_tag(record)?;
     let mut command = helper::detaches(record.location.as_ref());
     command.stderr(Stdio::piped()).group_of_its_own();
     let cannot = |e| Failed::system("cannot start the command that takes the device away", e);

@@ -23,7 +23,7 @@ pub fn disk_name(tag: &str) -> String {
 }
 
 /// The inode of the file.
-const DISK: u64 = 2;
+pub(super) const DISK: u64 = 2;
 const DISK_HANDLE: u64 = 1;
 const DIRECTORY_HANDLE: u64 = 2;
 

@@ -20,6 +20,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 mod uapi {
     pub const MAJOR: u32 = 7;
     pub const CLR_FD: u64 = 0x4C01;
+    pub const SET_CAPACITY: u64 = 0x4C07;
     pub const CONFIGURE: u64 = 0x4C0A;
     pub const CTL_GET_FREE: u64 = 0x4C82;
     pub const READ_ONLY: u32 = 1;
@@ -142,6 +143,16 @@ pub fn clear_dead(tag: &str) {
             let _ = ioctl(&open, uapi::CLR_FD, std::ptr::null_mut());
         }
     }
+}
+
+/// Makes a loop device as large as its file, which has become longer. The kernel asks the server for that, as for [`attach`].
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn take_size(device: &Path) -> Result<(), Error> {
+    let open = rustix::fs::open(device, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+    let taken = open.and_then(|open| ioctl(&open, uapi::SET_CAPACITY, std::ptr::null_mut()));
+    taken.map(drop).map_err(|e| system(format!("cannot make {} larger", device.display()), e))
 }
 
 /// Flushes a loop device and takes it away; the session below it then ends, too. Returns the reason why it could not be flushed, if so: it

@@ -8,6 +8,7 @@
 //! 4. The mount is in no directory tree: it lives as long as its descriptor or a file opened below it, the loop device's. A mount in a
 //!    directory would be copied into every mount namespace that is made meanwhile (a container's), and not end before those do.
 
+use super::files::DISK;
 use super::wire::replies::{self, Agreement};
 use super::wire::{self, Operation, init};
 use crate::error::Error;
@@ -120,6 +121,23 @@ impl Session {
 #[must_use]
 pub fn can_resend(channels: &[OwnedFd]) -> bool {
     channels.first().is_some_and(|first| rustix::io::write(first, &replies::resend()).is_ok())
+}
+
+/// Makes the kernel forget the attributes of the file, whose size has changed, and raise the size that it keeps. Nothing happens where it
+/// has not looked at the file yet.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn announce_size(channel: &OwnedFd, bytes: u64) -> Result<(), Errno> {
+    let [raises, forgets] = replies::resized(DISK, bytes);
+    // Some kernels make a loop device as large as the size that they keep, and others ask for the attributes.
+    for message in [&raises[..], &forgets[..]] {
+        match rustix::io::write(channel, message) {
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn mount(source: &str, first: &OwnedFd) -> Result<OwnedFd, Errno> {

@@ -5,6 +5,33 @@ use zerocopy::{Immutable, IntoBytes};
 
 /// The code of the notification by which a server asks for requests again.
 pub const NOTIFY_RESEND: i32 = 7;
+/// The codes of those by which it makes the kernel forget what it knows of an inode, and gives it a part of its content.
+pub const NOTIFY_INVAL_INODE: i32 = 2;
+pub const NOTIFY_STORE: i32 = 4;
+
+/// A notification by which the kernel forgets the attributes of an inode, and pages of it.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct InvalidateInode {
+    header: OutHeader,
+    node: u64,
+    /// The pages from here on; none where it is negative.
+    offset: i64,
+    /// 0: to the end.
+    length: i64,
+}
+
+/// A notification with a sector of a file's content. The kernel then knows that the file is at least as long as that.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct StoreSector {
+    header: OutHeader,
+    node: u64,
+    offset: u64,
+    size: u32,
+    padding: u32,
+    content: [u8; 512],
+}
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
@@ -118,9 +145,10 @@ const _: () = {
     assert!(size_of::<OutHeader>() == 16 && size_of::<InitOut>() == 64 && size_of::<Attr>() == 88);
     assert!(size_of::<EntryOut>() == 128 && size_of::<AttrOut>() == 104);
     assert!(size_of::<StatfsOut>() == 80 && size_of::<Dirent>() == 24);
+    assert!(size_of::<InvalidateInode>() == 40 && size_of::<StoreSector>() == 552);
 };
 
-/// The time for which the kernel may remember names and attributes: they never change while a volume is attached.
+/// The time for which the kernel may remember names and attributes: they change only when a volume grows, which is announced.
 const FOR_EVER_S: u64 = 1 << 32;
 
 /// Returns the beginning of a reply to request `unique`, followed by `payload_bytes`, or with a (positive) error number and nothing after
@@ -138,6 +166,23 @@ pub fn reply_header(unique: u64, errno: i32, payload_bytes: usize) -> [u8; 16] {
 #[must_use]
 pub fn resend() -> [u8; 16] {
     zerocopy::transmute!(OutHeader { len: 16, error: NOTIFY_RESEND, unique: 0 })
+}
+
+/// Returns the messages by which the kernel learns that a file has become longer: one raises the size that it keeps, and the other makes it
+/// forget the attributes, and the zeros of the first one.
+#[must_use]
+pub fn resized(node: u64, bytes: u64) -> [Vec<u8>; 2] {
+    let header = |len: usize, error| OutHeader { len: len as u32, error, unique: 0 };
+    let store = StoreSector {
+        header: header(size_of::<StoreSector>(), NOTIFY_STORE),
+        node,
+        offset: bytes.saturating_sub(512),
+        size: 512,
+        padding: 0,
+        content: [0; 512],
+    };
+    let forget = InvalidateInode { header: header(size_of::<InvalidateInode>(), NOTIFY_INVAL_INODE), node, offset: 0, length: 0 };
+    [store.as_bytes().to_vec(), forget.as_bytes().to_vec()]
 }
 
 /// The agreed parameters of a session.

@@ -1,0 +1,64 @@
+//! The length of a backing store that may be in use, and a file that is made longer.
+
+use super::backing::Kind;
+use onefold_engine::units::SECTOR_BYTES;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+/// Returns the kind of the store at `path`, and its length in bytes.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn length_of(path: &Path) -> io::Result<(Kind, u64)> {
+    let mut file = File::open(path)?;
+    let kind = if file.metadata()?.file_type().is_block_device() { Kind::Block } else { Kind::File };
+    Ok((kind, file.seek(SeekFrom::End(0))?))
+}
+
+/// Makes a file longer. One that has all its space already gets the new space at once, too; otherwise it comes when it is written. What
+/// the file holds stays as it is, so its volume may be in use.
+///
+/// # Errors
+/// When the file system refuses, as where it has no room. The file is as long as before then.
+pub fn enlarge(path: &Path, length: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    let stat = file.metadata()?;
+    if stat.len() >= length {
+        return Ok(());
+    }
+    if stat.blocks() * SECTOR_BYTES >= stat.len() {
+        match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, stat.len(), length - stat.len()) {
+            Err(Errno::OPNOTSUPP) | Ok(()) => {}
+            Err(other) => return Err(other.into()),
+        }
+    }
+    rustix::fs::ftruncate(&file, length)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_keeps_its_way_of_getting_space() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("store");
+        for is_whole in [false, true] {
+            let file = File::create(&path).unwrap();
+            file.set_len(1 << 20).unwrap();
+            if is_whole {
+                rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 1 << 20).unwrap();
+            }
+            enlarge(&path, 2 << 20).unwrap();
+            enlarge(&path, 1 << 20).unwrap();
+            assert!(matches!(length_of(&path), Ok((Kind::File, length)) if length == 2 << 20), "it never becomes shorter");
+            assert_eq!(path.metadata().unwrap().blocks() * 512 >= 2 << 20, is_whole);
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}

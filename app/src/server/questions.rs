@@ -1,0 +1,79 @@
+//! The answers to the questions of the control socket.
+
+use super::recording::Recordings;
+use crate::attachment::control::{Client, ServerRequest};
+use crate::attachment::plan::Plan;
+use crate::attachment::{growth, upgrade};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::frontend;
+use crate::frontend::door::Announcer;
+use crate::growth::Order;
+use crate::runtime::Served;
+use crate::runtime::extents::count_extents;
+use crate::supervision::running::die;
+use onefold_engine::interface::Event;
+use onefold_engine::units::Bytes;
+use serde_json::Value;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// The parts of a server that its answers need.
+pub(super) struct Answers {
+    pub plan: Plan,
+    pub served: Arc<dyn Served>,
+    pub recordings: Arc<Recordings>,
+    /// A message ends the server.
+    pub stop: Sender<()>,
+    pub announce: Announcer,
+}
+
+impl Answers {
+    /// Answers a question, or carries an order out.
+    pub(super) fn respond(&self, ask: ServerRequest, client: &Client<'_>) -> io::Result<()> {
+        let Self { plan, served, recordings, stop, announce } = self;
+        let json = |value: Result<Value, serde_json::Error>| value.map_err(|e| Failed::system("cannot answer", e));
+        client.answer(match ask {
+            ServerRequest::Status => json(serde_json::to_value(served.condition())),
+            ServerRequest::Stats => json(serde_json::to_value(served.counts())),
+            ServerRequest::Extents(so_far) => match count_extents(&*Arc::clone(served).target(), so_far) {
+                Ok(counts) => json(serde_json::to_value(counts)),
+                Err(failure) => Err(Failed::new(Exit::DeviceFailed, format!("the volume does not tell its extents: {failure:?}"))),
+            },
+            ServerRequest::EndWaiting => {
+                served.order(Event::EndWaiting);
+                Ok(Value::Null)
+            }
+            ServerRequest::IndexMemory { bytes } => {
+                served.order(Event::IndexMemory(Bytes(bytes)));
+                Ok(Value::Null)
+            }
+            ServerRequest::Deduplicate(order) => {
+                served.order(Event::Deduplicate(order.into()));
+                Ok(Value::Null)
+            }
+            ServerRequest::Scrub(order) => {
+                served.order(Event::Scrub(order.into()));
+                Ok(Value::Null)
+            }
+            // The receiver is gone only when the end has begun already.
+            ServerRequest::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
+            ServerRequest::Upgrade(to) => match upgrade::prepare(plan, &to) {
+                Ok(()) => return client.answer_before(|| die()),
+                Err(failed) => Err(failed),
+            },
+            ServerRequest::Grow(order) => match prepare_growth(plan, order) {
+                Ok(()) => return client.answer_before(|| die()),
+                Err(failed) => Err(failed),
+            },
+            ServerRequest::AnnounceSize => announce(Arc::clone(served).target().info().bytes).map(|()| Value::Null),
+            ServerRequest::Record(order) => return recordings.record(&order, client),
+            ServerRequest::Mark { phase } => recordings.mark(phase).map(|()| Value::Null),
+        })
+    }
+}
+
+fn prepare_growth(plan: &Plan, order: Order) -> Outcome {
+    let can_hand_over = frontend::named(&plan.frontend.name)?.can_hand_over(plan);
+    growth::prepare(plan, can_hand_over, order)
+}
