@@ -28,7 +28,7 @@ pub struct Order {
 /// # Errors
 /// When it cannot grow so.
 pub fn plan(path: &Path, chosen: Chosen, order: &Order) -> Outcome<Option<Growth>> {
-    Growth::plan(chosen.into_service(), Bytes(order.device_bytes), order.logical_blocks).map_err(|error| refused(path, &error))
+    Growth::plan(chosen, Bytes(order.device_bytes), order.logical_blocks).map_err(|error| refused(path, &error))
 }
 
 /// Grows the volume on a store that this process alone has open. Nothing is written any more once `may_go_on` says no.
@@ -41,7 +41,10 @@ pub fn grow(backing: &Backing, order: &Order, may_go_on: impl Fn() -> bool) -> O
         let message = format!("{} has only {length} bytes, and the volume was to have {}", path.display(), order.device_bytes);
         return Err(Failed::new(Exit::Usage, message));
     }
-    let Some(growth) = plan(path, volume::load(backing)?, order)? else { return Ok(()) };
+    let Some(growth) = plan(path, volume::load(backing)?, order)? else {
+        // Another process may have grown it and been killed before the last flush.
+        return backing.flush().map_err(|error| failed(path, &error));
+    };
     let shared = growth.shared_pages().map(|id| {
         let mut buffer = BufferMut::zeroed(1);
         backing.read(growth.place_of(id).get(), &mut buffer).map(|()| Box::new(*buffer.block(0)))

@@ -432,6 +432,14 @@ impl SimDisk {
         after
     }
 
+    /// Makes the device longer, by blocks that hold `content`.
+    pub fn lengthen(&mut self, blocks: u64, content: &Shared) {
+        let (first, empty) = (self.blocks, self.chunks[0].clone());
+        self.blocks += blocks;
+        self.chunks.resize(to_index(self.blocks).div_ceil(CHUNK), empty);
+        (first..self.blocks).for_each(|block| self.plant(block, content.clone()));
+    }
+
     /// Puts content on the medium from outside, durable at once: damage, or a prepared image.
     pub fn plant(&mut self, block: u64, content: Shared) {
         let cell = self.cell_mut(block);

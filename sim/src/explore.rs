@@ -91,6 +91,7 @@ impl Explorer {
             Kind::TurningPagesOut => self.run_turning_pages_out(options, &mut rng),
             Kind::InLittleMemory => self.run_in_little_memory(options, &mut rng),
             Kind::OutOfLine => self.run_out_of_line(options, &mut rng),
+            Kind::Growing => crate::growing::run(self, options, &mut rng),
             Kind::Crashing => self.run_crashing(options, &mut rng),
         }
     }

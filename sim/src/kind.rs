@@ -25,11 +25,13 @@ pub enum Kind {
     InLittleMemory,
     /// The index finds few duplicates when they are written.
     OutOfLine,
+    /// The volume grows, and is used on.
+    Growing,
     Crashing,
 }
 
 impl Kind {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Formatting,
         Self::Spoiling,
         Self::SpoilingLargeEpochs,
@@ -40,6 +42,7 @@ impl Kind {
         Self::TurningPagesOut,
         Self::InLittleMemory,
         Self::OutOfLine,
+        Self::Growing,
         Self::Crashing,
     ];
 
@@ -57,6 +60,7 @@ impl Kind {
             Self::TurningPagesOut => "turning pages out",
             Self::InLittleMemory => "in little memory",
             Self::OutOfLine => "out of line",
+            Self::Growing => "growing",
             Self::Crashing => "crashing",
         }
     }
@@ -80,6 +84,8 @@ impl Kind {
             5 => (Self::TurningPagesOut, options.turning_pages_out(rng)),
             6 | 11 => (Self::InLittleMemory, options.in_little_memory(rng)),
             12 | 13 => (Self::OutOfLine, options.out_of_line(rng)),
+            15 if rng.bool() => (Self::Growing, options.filling()),
+            15 => (Self::Growing, options),
             _ => (Self::Crashing, options),
         }
     }

@@ -40,6 +40,7 @@ pub mod crash;
 pub mod explore;
 pub mod failing;
 pub mod formatting;
+pub mod growing;
 pub mod kind;
 pub mod life;
 pub mod plan;

@@ -340,7 +340,7 @@ fn has_live_log(disk: &SimDisk, rng: &mut Rng) -> bool {
 
 /// Returns the acknowledgement journal after a kill, or after a failure of the device; sometimes it is lost, as if the next server started
 /// on another machine.
-fn journal_fate(world: &World, rng: &mut Rng) -> JournalFate {
+pub(crate) fn journal_fate(world: &World, rng: &mut Rng) -> JournalFate {
     let is_there = world.setting.options.settings.facts.keeps_journal || world.journal.was_inherited();
     if !is_there {
         return JournalFate::None;

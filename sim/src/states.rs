@@ -173,12 +173,13 @@ fn cells() -> impl Iterator<Item = (Step, Crash, usize)> {
     Step::ALL.into_iter().flat_map(|s| Crash::ALL.into_iter().flat_map(move |c| (0..DEPTH_MAX).map(move |d| (s, c, d))))
 }
 
-/// Returns whether a cell is possible. A recount has something to do only after a crash, and not after one in mode `log`; formatting is a
-/// separate program, which is interrupted and repeated by other means.
+/// Returns whether a cell is possible. A recount has something to do only after a crash, and not after one in mode `log`; formatting
+/// and growing are separate, and are interrupted and repeated by other means.
 fn possible(step: Step, crash: Crash, depth: usize, modes: Modes) -> bool {
     match step {
         Step::Recount => depth > 0 && modes.ordered(),
         Step::Format => crash == Crash::Power && depth == 0,
+        Step::Grow => crash != Crash::Failure && depth == 0,
         _ => true,
     }
 }

@@ -1,66 +1,16 @@
 //! Observations of the device's traffic: where in a commit the engine is, which rare situations are active, and how much was written.
 //! Everything here is derived from the operations alone, so that it can be compared with the engine's own account.
 
+mod step;
+
+pub use step::Step;
+
 use crate::content::Content;
 use crate::disk::SimDisk;
 use crate::volume::{BlockUse, Volume};
 use onefold_engine::format::{PageId, Region, unit};
 use onefold_engine::interface::Class;
 use rustc_hash::FxHashSet;
-
-/// The place where the engine is, as seen on the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
-    Opening,
-    Idle,
-    Content,
-    Refs,
-    Flush1,
-    Links,
-    Flush2,
-    NonCritical,
-    Recount,
-    Reclaim,
-    Closing,
-    Format,
-}
-
-impl Step {
-    /// All steps, in the order of tables.
-    pub const ALL: [Self; 12] = [
-        Self::Opening,
-        Self::Idle,
-        Self::Content,
-        Self::Refs,
-        Self::Flush1,
-        Self::Links,
-        Self::Flush2,
-        Self::NonCritical,
-        Self::Recount,
-        Self::Reclaim,
-        Self::Closing,
-        Self::Format,
-    ];
-
-    /// Returns the name in tables.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Opening => "opening",
-            Self::Idle => "idle",
-            Self::Content => "content",
-            Self::Refs => "refs",
-            Self::Flush1 => "flush 1",
-            Self::Links => "links",
-            Self::Flush2 => "flush 2",
-            Self::NonCritical => "non-critical",
-            Self::Recount => "recount",
-            Self::Reclaim => "reclaim",
-            Self::Closing => "closing",
-            Self::Format => "format",
-        }
-    }
-}
 
 /// A rare situation that crashes have to meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,12 +5,13 @@ use super::offline::change;
 use super::status::OnMedium;
 use crate::attachment::control::{self, ServerRequest};
 use crate::attachment::directory::run_directory;
-use crate::attachment::find::{Found, find};
+use crate::attachment::find::find;
 use crate::attachment::growth as handover;
 use crate::attachment::known;
 use crate::attachment::record::{Places, Record};
 use crate::device::backing::Kind;
 use crate::device::enlarge::{enlarge, length_of};
+use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend;
 use crate::growth::{self, Order};
@@ -93,8 +94,8 @@ impl Report for Grown {
 pub fn run(arguments: &Arguments) -> Outcome {
     let found = find(&arguments.volume)?;
     let attached = found.lasting()?;
-    attached.map_or(Ok(()), grows_attached)?;
     let path = &found.path;
+    attached.map_or(Ok(()), |record| grows_attached(record, path))?;
     let chosen = peek(path)?;
     let before = OnMedium::from(&chosen.superblock);
     let (order, longer) = order(arguments, path)?;
@@ -110,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     match attached {
         Some(record) if !arguments.dry_run => grow_attached(record, order, changed, Duration::from_secs(arguments.timeout))?,
-        None if changed => grow_detached(&found, arguments.buffered, &order)?,
+        None if !arguments.dry_run => change(path, arguments.buffered, |medium| medium.grow(&order))?,
         _ => {}
     }
     known::remember(path);
@@ -131,19 +132,20 @@ fn order(arguments: &Arguments, path: &Path) -> Outcome<(Order, Option<u64>)> {
     Ok((order, Some(device_bytes).filter(|&wanted| wanted > length)))
 }
 
-fn grow_detached(found: &Found, buffered: bool, order: &Order) -> Outcome {
-    change(&found.path, buffered, |medium| medium.grow(order))
-}
-
 /// Checks that the server of an attachment could grow its volume.
-fn grows_attached(record: &Record) -> Outcome {
-    let path = record.path.display();
+fn grows_attached(record: &Record, store_path: &Path) -> Outcome {
+    let path = store_path.display();
     if record.is_passthrough {
         return Err(Failed::new(Exit::Refused, format!("{path} is passed through, and has no volume that could grow")));
     }
     if record.is_read_only {
         return Err(Failed::new(Exit::Refused, format!("{path} is attached read-only"))
             .next(format!("`onefold detach {path}`; then grow it, and attach it again.")));
+    }
+    let is_moved = record.store.is_some_and(|store| store_path.metadata().is_ok_and(|found| identity_of(&found) != store));
+    if is_moved {
+        return Err(Failed::new(Exit::NotFound, format!("{path} is another file than the one that is attached"))
+            .next(format!("`onefold status {}` shows where that one is.", record.location)));
     }
     Ok(())
 }
@@ -168,7 +170,7 @@ fn grow_attached(record: &Record, order: Order, changed: bool, patience: Duratio
         }
         handover::take_end(&places)?;
     }
-    control::ask(&places.control, &ServerRequest::AnnounceSize)?;
+    control::ask(&places.control, &ServerRequest::AnnounceSize).map_err(|failed| explained(failed, record))?;
     frontend::named(&record.frontend)?.has_grown(record)
 }
 

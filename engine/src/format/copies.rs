@@ -4,7 +4,9 @@
 //! 2. An update writes one front and one end copy; the other pair stays whole, whatever becomes of it. The first update of an opening goes
 //!    to the pair with fewer sound copies.
 //! 3. Copies compete by generation only within one volume, that of the first copy that is sound: they have one origin.
-//! 4. A copy that a newer program wrote is not skipped in favour of an older one.
+//! 4. Where a growth was cut off, front copies differ in the size of the volume. One of another size than the newest is not sound: it leads
+//!    to other end copies.
+//! 5. A copy that a newer program wrote is not skipped in favour of an older one.
 
 pub use super::front::COPIES;
 use super::geometry::VOLUME_BYTES_MIN;
@@ -63,7 +65,8 @@ pub enum CopyState {
     },
     /// The device could not read it, or ends before it.
     Unreadable,
-    /// Sound, but a volume of its size has no copy at this place.
+    /// Sound, but of another size than the volume has: a growth was cut off, and it is of the volume as it was; or no volume of its size
+    /// has a copy at this place.
     Elsewhere {
         device_bytes: Bytes,
     },
@@ -137,9 +140,10 @@ pub fn choose(pages: [Page; COPIES], device_bytes: Bytes) -> Result<Chosen, Open
         Some(Ok(s)) => Ok(s),
     });
     let newest = newest_of_first_volume(decoded.iter().flatten().cloned());
-    let origin = newest.as_ref().map(|s| s.origin);
+    let found = newest.as_ref().map(|s| (s.origin, s.geometry.device_bytes));
     let states = decoded.map(|copy| match copy {
-        Ok(s) if Some(s.origin) == origin => CopyState::Sound { generation: s.generation },
+        Ok(s) if Some((s.origin, s.geometry.device_bytes)) == found => CopyState::Sound { generation: s.generation },
+        Ok(s) if found.is_some_and(|(origin, _)| s.origin == origin) => CopyState::Elsewhere { device_bytes: s.geometry.device_bytes },
         Ok(s) => CopyState::Foreign { uuid: s.uuid },
         Err(state) => state,
     });
@@ -152,7 +156,7 @@ pub fn choose(pages: [Page; COPIES], device_bytes: Bytes) -> Result<Chosen, Open
     Ok(Chosen { superblock, states })
 }
 
-/// Invariant 4. A copy of another version has a sound checksum, so it is no damage.
+/// Invariant 5. A copy of another version has a sound checksum, so it is no damage.
 fn refuse_newer(states: &[CopyState; COPIES], newest: Option<&Superblock>) -> Result<(), OpenError> {
     for state in states {
         match *state {

@@ -10,7 +10,7 @@
 //! 5. What lies where the new end copies will be is gone before the first of them is written: it may be a copy of an earlier growth
 //!    that was cut off. The old end copies go last.
 
-use super::copies::{copies, pair_of};
+use super::copies::{Chosen, CopyState, copies, pair_of};
 use super::create::{FormatStep, write_bits, write_pair, zeroes_of};
 use super::geometry::{Extent, ExtentKind, GeometryError, SUPERBLOCKS_BYTES};
 use super::page::{Opened, PageId, Region, open};
@@ -38,12 +38,15 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Plans the growth of a volume, whose superblock is the one to serve with (`Chosen::into_service`): all of a device of `device_bytes`,
-    /// and `logical_blocks` for clients. None: the volume is like that already. See [`grown`](super::Geometry::grown).
+    /// Plans the growth of a volume: all of a device of `device_bytes`, and `logical_blocks` for clients. None: the volume is like that
+    /// already. One that an earlier growth has left with copies of the superblock as it was is not: both pairs are written again. See
+    /// [`grown`](super::Geometry::grown).
     ///
     /// # Errors
     /// When the volume cannot grow so, or may not be written.
-    pub fn plan(before: Superblock, device_bytes: Bytes, logical_blocks: Option<u64>) -> Result<Option<Self>, GrowError> {
+    pub fn plan(chosen: Chosen, device_bytes: Bytes, logical_blocks: Option<u64>) -> Result<Option<Self>, GrowError> {
+        let was_cut_off = chosen.states.iter().any(|state| matches!(state, CopyState::Elsewhere { .. }));
+        let before = chosen.into_service();
         let geometry = before.geometry.grown(device_bytes, logical_blocks)?;
         if let Some((counter, at)) = before.used_up() {
             return Err(GrowError::UsedUp { counter, at });
@@ -52,7 +55,7 @@ impl Growth {
         if bits != 0 {
             return Err(GrowError::ReadOnly { bits });
         }
-        if geometry == before.geometry {
+        if geometry == before.geometry && !was_cut_off {
             return Ok(None);
         }
         let mut after = before.clone();

@@ -2,11 +2,13 @@
 
 use crate::checked::findings;
 use crate::machine::Machine;
-use crate::media::{chosen, format_over};
+use crate::media::{chosen, format_over, found};
 use crate::replay::{MODES, noise, settings};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::page::{open, seal};
-use onefold_engine::format::{CommitMode, FormatStep, Geometry, GeometryError, GrowError, Growth, PageId, Region, Superblock, Wish};
+use onefold_engine::format::{
+    CommitMode, FRONT_COPIES, FormatStep, Geometry, GeometryError, GrowError, Growth, PageId, Region, Superblock, Wish, copies, pair_of,
+};
 use onefold_engine::interface::{Failure, Notice, Reply};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, index};
@@ -36,7 +38,7 @@ fn block(medium: &[u8], at: Bytes) -> Box<[u8; BLOCK_SIZE]> {
 
 /// The superblock of a medium, and the steps by which its volume takes all of it.
 fn growth(medium: &[u8], logical_blocks: Option<u64>) -> Result<Option<Growth>, GrowError> {
-    Growth::plan(chosen(medium).expect("a volume"), Bytes(medium.len() as u64), logical_blocks)
+    Growth::plan(found(medium).expect("a volume"), Bytes(medium.len() as u64), logical_blocks)
 }
 
 fn steps(medium: &[u8], growth: &Growth) -> Result<Vec<FormatStep>, GrowError> {
@@ -50,15 +52,23 @@ fn grow(medium: &mut Vec<u8>, logical_blocks: Option<u64>) {
     assert!(Growing { medium, unflushed: Vec::new(), operations_left: u64::MAX }.carry_out(steps));
 }
 
-/// The writes that a power loss takes, of those that were not flushed: of this many each, from the first, second, … on.
+/// The writes that a power loss takes, of those that were not flushed: one of this many, from this one on; or the first half of each.
 #[derive(Clone, Copy, Debug)]
 struct Lost {
     of: usize,
     each: usize,
+    is_torn: bool,
 }
 
-const LOSSES: [Lost; 5] =
-    [Lost { of: 1, each: 0 }, Lost { of: 2, each: 0 }, Lost { of: 2, each: 1 }, Lost { of: 1, each: 1 }, Lost { of: 3, each: 1 }];
+const LOSSES: [Lost; 6] = [
+    Lost { of: 1, each: 0, is_torn: false },
+    Lost { of: 1, each: 0, is_torn: true },
+    Lost { of: 2, each: 0, is_torn: false },
+    Lost { of: 2, each: 1, is_torn: false },
+    Lost { of: 2, each: 1, is_torn: true },
+    // Nothing.
+    Lost { of: 1, each: 1, is_torn: false },
+];
 
 /// A device whose power is lost when no operation is left.
 struct Growing<'a> {
@@ -99,8 +109,9 @@ impl Growing<'_> {
 
     fn lose(self, lost: Lost) {
         let writes = self.unflushed.into_iter().enumerate().rev();
+        let bytes = if lost.is_torn { BLOCK_SIZE / 2 } else { BLOCK_SIZE };
         for (_, (at, before)) in writes.filter(|(i, _)| lost.each < lost.of && i % lost.of == lost.each) {
-            self.medium[index(at.get())..][..BLOCK_SIZE].copy_from_slice(&before[..]);
+            self.medium[index(at.get())..][..bytes].copy_from_slice(&before[..bytes]);
         }
     }
 }
@@ -143,6 +154,17 @@ fn is_used_to_the_last_block(medium: Vec<u8>, mode: CommitMode) {
     m.close();
 }
 
+/// Whether the next update leaves a front copy alone that describes the volume as the newest superblock does.
+fn front_stays(medium: &[u8]) -> bool {
+    let next = chosen(medium).expect("a volume");
+    let written = pair_of(next.generation + 1);
+    let is_newest = |copy| {
+        let front = Superblock::decode(&block(medium, Bytes(copy as u64 * BLOCK_BYTES)), copy);
+        front.is_ok_and(|front| front.geometry == next.geometry)
+    };
+    (0..FRONT_COPIES).any(|copy| is_newest(copy) && !written.contains(&copy))
+}
+
 #[test]
 fn a_growth_that_is_cut_off_anywhere_leaves_the_volume_and_goes_on() {
     for (mode, is_closed) in MODES.into_iter().flat_map(|mode| [(mode, true), (mode, false)]) {
@@ -161,6 +183,7 @@ fn a_growth_that_is_cut_off_anywhere_leaves_the_volume_and_goes_on() {
             let mut growing = Growing { medium: &mut medium, unflushed: Vec::new(), operations_left: cut };
             assert!(!growing.carry_out(all.clone()));
             growing.lose(lost);
+            assert!(front_stays(&medium), "{mode:?}, {cut} of {operations}, {lost:?}");
             let mut m = Machine::open(medium.clone(), settings(mode));
             holds_its_content(&mut m);
             m.write(4096 * 300, &noise(9, PART));
@@ -178,6 +201,33 @@ fn a_growth_that_is_cut_off_anywhere_leaves_the_volume_and_goes_on() {
             m.write(4096 * 900, &noise(8, PART));
             m.close();
         }
+    }
+}
+
+/// A server that was killed leaves an update of the superblock in the device's cache, and the growth goes on from that one.
+#[test]
+fn a_growth_flushes_what_a_killed_server_has_written() {
+    let mut before = larger(used(CommitMode::Log, false), LARGE);
+    let mut newest = chosen(&before).unwrap();
+    newest.generation += 1;
+    let unflushed: Vec<_> = pair_of(newest.generation)
+        .map(|copy| {
+            let at = copies(newest.geometry.device_bytes)[copy];
+            let old = block(&before, at);
+            let mut page = Box::new([0; BLOCK_SIZE]);
+            newest.encode(copy, &mut page);
+            before[index(at.get())..][..BLOCK_SIZE].copy_from_slice(&page[..]);
+            (at, old)
+        })
+        .into();
+    let growth = growth(&before, None).unwrap().unwrap();
+    let all = steps(&before, &growth).unwrap();
+    for (cut, lost) in (0..40).flat_map(|cut| LOSSES.map(|lost| (cut, lost))) {
+        let mut medium = before.clone();
+        let mut growing = Growing { medium: &mut medium, unflushed: unflushed.clone(), operations_left: cut };
+        growing.carry_out(all.clone());
+        growing.lose(lost);
+        assert!(chosen(&medium).is_some(), "{cut}, {lost:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::{self, FormatStep, Geometry, Superblock, Wish};
+use onefold_engine::format::{self, Chosen, FormatStep, Geometry, Superblock, Wish};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
 use std::sync::Arc;
@@ -55,11 +55,16 @@ pub fn format_over(mut medium: Vec<u8>, superblock: &Superblock) -> Vec<u8> {
 
 /// The superblock that counts; none where the medium holds no volume that can be used.
 pub fn chosen(medium: &[u8]) -> Option<Superblock> {
+    Some(found(medium)?.into_service())
+}
+
+/// The superblock that counts, and the state of all copies.
+pub fn found(medium: &[u8]) -> Option<Chosen> {
     let bytes = u64::try_from(medium.len()).expect("fits");
     let page = |at: Bytes| medium.get(usize::try_from(at.get()).ok()?..)?.first_chunk::<BLOCK_SIZE>();
     let front = [Bytes(0), Bytes(4096)].map(page);
     let end = format::end_copies(front, Bytes(bytes)).map(page);
-    Some(format::choose([front[0], front[1], end[0], end[1]], Bytes(bytes)).ok()?.into_service())
+    format::choose([front[0], front[1], end[0], end[1]], Bytes(bytes)).ok()
 }
 
 pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
