@@ -20,23 +20,24 @@ pub fn length_of(path: &Path) -> io::Result<(Kind, u64)> {
 }
 
 /// Makes a file longer. One that has all its space already gets the new space at once, too; otherwise it comes when it is written. What
-/// the file holds stays as it is, so its volume may be in use.
+/// the file holds stays as it is, so its volume may be in use, and another process may make it longer still.
 ///
 /// # Errors
-/// When the file system refuses, as where it has no room. The file is as long as before then.
+/// When the file system refuses, as where it has no room. The file is no shorter than before.
 pub fn enlarge(path: &Path, length: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     let stat = file.metadata()?;
     if stat.len() >= length {
         return Ok(());
     }
-    if stat.blocks() * SECTOR_BYTES >= stat.len() {
-        match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, stat.len(), length - stat.len()) {
-            Err(Errno::OPNOTSUPP) | Ok(()) => {}
-            Err(other) => return Err(other.into()),
-        }
+    let is_whole = stat.blocks() * SECTOR_BYTES >= stat.len();
+    let from = if is_whole { stat.len() } else { length - 1 };
+    // A truncation would cut off what another process has added meanwhile; this call never makes a file shorter.
+    match rustix::fs::fallocate(&file, FallocateFlags::empty(), from, length - from) {
+        Err(Errno::OPNOTSUPP) if file.metadata()?.len() < length => rustix::fs::ftruncate(&file, length)?,
+        Err(Errno::OPNOTSUPP) | Ok(()) => {}
+        Err(other) => return Err(other.into()),
     }
-    rustix::fs::ftruncate(&file, length)?;
     file.sync_all()
 }
 
