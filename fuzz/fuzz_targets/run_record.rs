@@ -29,9 +29,10 @@ fn look_at(text: &[u8]) {
     let places = Places::of(directory, &record.id);
     // Whatever processes it names, an attachment is alive only if it holds its lock, and there is none.
     assert!(!places.are_alive(), "{record:?}");
-    let Places { record: file, control, socket, log, end, ring, lock, device, program } = places;
+    let Places { record: file, control, socket, log, end, ring, lock, device, program, growth, grown } = places;
     assert_eq!(file, place);
-    assert!([control, socket, log, end, ring, lock, device, program].iter().all(|path| path.parent() == Some(directory)), "{record:?}");
+    let others = [control, socket, log, end, ring, lock, device, program, growth, grown];
+    assert!(others.iter().all(|path| path.parent() == Some(directory)), "{record:?}");
 }
 
 fn value(input: &mut Input<'_>) -> String {

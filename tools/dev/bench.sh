@@ -14,7 +14,8 @@
 # Benchmarks marked `counts` and `steps` run the engine in the simulator; `live`, `log`, `reopen`, `space`, `record` and `pace` run the
 # built binary on this machine, need fio, libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp). `replay` and `workloads`
 # need root, FUSE and loop devices besides.
-# `smart`, `tight` and `scrub` need root, FUSE and loop devices; smartdedup-fio, -mixes and -dedisbench leave target/smartdedup.json for the report.
+# `smart`, `tight` and `scrub` need root, FUSE and loop devices; smartdedup-fio, -mixes and -dedisbench leave target/smartdedup.json for
+# the report; scrub-throughput reads ONEFOLD_BENCH_SCRUB_PAIRS (5).
 # They read ONEFOLD_BENCH_SMART_MIB (2048) and ONEFOLD_BENCH_SLOWED_MIB (128), the data of a run.
 # `fronts` needs root, FUSE and loop devices, `killed` FUSE; ONEFOLD_BENCH_TREE is the tree that they copy (/usr/share and /usr/share/doc).
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).

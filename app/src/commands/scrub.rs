@@ -197,7 +197,8 @@ fn wait(record: &Record) -> Outcome {
 fn left(before: &Scrub, now: &Scrub, passed: Duration) -> String {
     let done = now.done_blocks.saturating_sub(before.done_blocks);
     let left = now.all_blocks.saturating_sub(now.done_blocks);
-    if done == 0 { String::new() } else { format!("; about {} s left", passed.as_secs().saturating_mul(left) / done) }
+    let seconds = passed.as_secs().saturating_mul(left).checked_div(done);
+    seconds.map_or_else(String::new, |seconds| format!("; about {seconds} s left"))
 }
 
 #[cfg(test)]
