@@ -21,8 +21,8 @@ pub use super::refused::SuperblockError;
 pub use super::version::{MAGIC, VERSION};
 pub use content::Superblock;
 pub use fields::{
-    COMPATIBLE_INDEX, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SLOTS, LABEL_BYTES_MAX,
-    PROTECTED_MAX, at, at_class, at_extent, at_range,
+    COMPATIBLE_INDEX, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SEAMS, INCOMPATIBLE_SLOTS,
+    LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class, at_extent, at_range,
 };
 pub use parts::{ClassTotals, Features, Lifetime, ProtectedRange, Uncompared};
 pub use scrub::{ScrubPart, ScrubProgress};

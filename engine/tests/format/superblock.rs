@@ -3,7 +3,7 @@
 use super::{Page, encoded, eventful, fresh, guarded};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::log_tail::at as at_log_tail;
-use onefold_engine::format::superblock::{INCOMPATIBLE_OTHER_UUID, at, at_extent};
+use onefold_engine::format::superblock::{INCOMPATIBLE_SEAMS, at, at_extent};
 use onefold_engine::format::{
     COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, GUARD_AT, Geometry, GeometryError, Superblock, SuperblockError, Wish,
 };
@@ -77,9 +77,9 @@ fn an_unknown_incompatible_feature_is_refused_others_are_not() {
     s.features.read_only = 1 << 62;
     assert_eq!(s.read_only_because(), 1 << 62);
     assert_eq!(Superblock::decode(&encoded(&s, 0), 0), Ok(s.clone()));
-    s.features.incompatible = INCOMPATIBLE_OTHER_UUID << 1;
+    s.features.incompatible = INCOMPATIBLE_SEAMS << 1;
     let error = Superblock::decode(&encoded(&s, 0), 0);
-    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 16, uuid: s.uuid, generation: 1 }));
+    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 32, uuid: s.uuid, generation: 1 }));
 }
 
 #[test]

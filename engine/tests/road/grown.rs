@@ -6,6 +6,7 @@ use crate::media::{chosen, format_over, found};
 use crate::replay::{MODES, noise, settings};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::page::{open, seal};
+use onefold_engine::format::superblock::INCOMPATIBLE_SEAMS;
 use onefold_engine::format::{
     CommitMode, FRONT_COPIES, FormatStep, Geometry, GeometryError, GrowError, Growth, PageId, Region, Superblock, Wish, copies, pair_of,
 };
@@ -239,6 +240,9 @@ fn a_grown_volume_is_used_to_the_last_block() {
             medium = larger(medium, bytes);
             grow(&mut medium, logical);
         }
+        // A program that takes numbers for places must not write it.
+        let superblock = chosen(&medium).expect("a volume");
+        assert_eq!(superblock.features.incompatible & INCOMPATIBLE_SEAMS, INCOMPATIBLE_SEAMS, "{mode:?}");
         is_used_to_the_last_block(medium, mode);
     }
 }

@@ -1,12 +1,14 @@
 //! The content of a superblock.
 
-use super::fields::{INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SLOTS, READ_ONLY_KNOWN};
+use super::fields::{
+    INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SEAMS, INCOMPATIBLE_SLOTS, READ_ONLY_KNOWN,
+};
 use super::parts::{Features, Lifetime, ProtectedRange, Uncompared};
 use super::scrub::ScrubProgress;
 use super::settings::StartSettings;
 use crate::fingerprint::{Algorithm, Fingerprinter};
 use crate::format::authenticator::Authenticator;
-use crate::format::geometry::Geometry;
+use crate::format::geometry::{ExtentKind, Geometry};
 use crate::format::key::Key;
 use crate::format::log_tail::LogTail;
 use crate::format::regions::RegionSize;
@@ -172,6 +174,8 @@ impl Superblock {
     pub fn set_grown(&mut self, geometry: Geometry) {
         let [before, after] = [self.geometry.logical_blocks, geometry.logical_blocks].map(RegionSize::of);
         self.uncompared.regions = self.uncompared.regions.grown(before, after);
+        let parts = geometry.extents.iter().filter(|extent| extent.kind == ExtentKind::Data).count();
+        self.features.incompatible |= if parts > 1 { INCOMPATIBLE_SEAMS } else { 0 };
         self.geometry = geometry;
     }
 

@@ -20,10 +20,14 @@ pub const INCOMPATIBLE_SLOTS: u64 = 2;
 pub const INCOMPATIBLE_GUARD: u64 = 4;
 /// The incompatible feature of a UUID that is not the one the volume was made with, which its pages and units still have.
 pub const INCOMPATIBLE_OTHER_UUID: u64 = 8;
+/// The incompatible feature of data in several extents, as growing makes them: a program that does not know it would take blocks on both
+/// sides of a seam for neighbours.
+pub const INCOMPATIBLE_SEAMS: u64 = 16;
 /// The compatible feature of an index on the medium. The bit is taken; no program sets it yet.
 pub const COMPATIBLE_INDEX: u64 = 1;
 /// The incompatible features that this version knows.
-pub(super) const INCOMPATIBLE_KNOWN: u64 = INCOMPATIBLE_LIVE_LOG | INCOMPATIBLE_SLOTS | INCOMPATIBLE_GUARD | INCOMPATIBLE_OTHER_UUID;
+pub(super) const INCOMPATIBLE_KNOWN: u64 =
+    INCOMPATIBLE_LIVE_LOG | INCOMPATIBLE_SLOTS | INCOMPATIBLE_GUARD | INCOMPATIBLE_OTHER_UUID | INCOMPATIBLE_SEAMS;
 /// The features that this version knows among those without which a volume can be read but not written.
 pub(super) const READ_ONLY_KNOWN: u64 = 0;
 
