@@ -131,7 +131,7 @@ impl Scrub {
             is_under_way: progress.is_some(),
             is_paused: progress.is_some_and(|progress| progress.is_paused),
             done: progress.map_or(0, |progress| done(&progress, &store.geometry)),
-            all: ScrubPart::ALL.iter().map(|part| part.pieces(&store.geometry)).sum(),
+            all: pieces(&ScrubPart::ALL, &store.geometry),
             kib_per_second: progress.map_or(0, |progress| progress.kib_per_second),
             read_units: self.read_units,
             damaged: self.damaged,
@@ -246,7 +246,7 @@ impl Scrub {
                 self.enter_part();
             }
         }
-        let (done, all) = (done(&progress, &store.geometry), self.counts(store).all);
+        let (done, all) = (done(&progress, &store.geometry), pieces(&ScrubPart::ALL, &store.geometry));
         if (done - self.saved_at.min(done)) * SAVED_PARTS >= all {
             (self.saved_at, self.is_unsaved) = (done, true);
         }
@@ -270,5 +270,9 @@ fn is_running(store: &Store) -> bool {
 
 /// The pieces that it has looked at.
 fn done(progress: &ScrubProgress, geometry: &Geometry) -> u64 {
-    ScrubPart::ALL.iter().take_while(|part| **part < progress.part).map(|part| part.pieces(geometry)).sum::<u64>() + progress.next
+    pieces(&ScrubPart::ALL[..progress.part as usize], geometry) + progress.next
+}
+
+fn pieces(parts: &[ScrubPart], geometry: &Geometry) -> u64 {
+    parts.iter().map(|part| part.pieces(geometry)).sum()
 }

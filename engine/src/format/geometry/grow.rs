@@ -8,9 +8,8 @@
 use super::error::GeometryError;
 use super::extent::{Extent, ExtentKind};
 use super::lookup::Geometry;
-use super::plan::{alignment_for, default_reserve};
+use super::plan::{alignment_for, default_reserve, largest};
 use super::table::pages_needed;
-use crate::format::entry::PBN_MAX;
 use crate::format::front::{GUARD_AT, SUPERBLOCKS_BYTES};
 use crate::format::limits::LOGICAL_BLOCKS_MAX;
 use crate::format::page::Region;
@@ -57,19 +56,11 @@ impl Geometry {
             data == self.data_blocks && self.needs(data, logical(data)).all * BLOCK_BYTES <= room.to.saturating_sub(room.from)
                 || end > old_end && begin + (data - self.data_blocks) * BLOCK_BYTES <= room.to
         };
-        let (mut fitting, mut too_many) = (self.data_blocks, (self.data_blocks + end / BLOCK_BYTES).min(PBN_MAX.get() + 1) + 1);
-        let no_room = GeometryError::NoRoom { logical_blocks: logical(fitting), reserve_blocks: self.reserve_blocks, device_bytes: end };
-        if !fits(fitting) {
-            return Err(no_room);
+        if !fits(self.data_blocks) {
+            let logical_blocks = logical(self.data_blocks);
+            return Err(GeometryError::NoRoom { logical_blocks, reserve_blocks: self.reserve_blocks, device_bytes: end });
         }
-        while fitting + 1 < too_many {
-            let middle = fitting + (too_many - fitting) / 2;
-            if fits(middle) {
-                fitting = middle;
-            } else {
-                too_many = middle;
-            }
-        }
+        let fitting = largest(self.data_blocks, self.data_blocks + end / BLOCK_BYTES, fits);
         if (fitting, logical(fitting)) == (self.data_blocks, self.logical_blocks) {
             return Ok(self.clone());
         }

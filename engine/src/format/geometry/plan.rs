@@ -36,6 +36,21 @@ pub(super) fn alignment_for(bytes: u64) -> u64 {
     if bytes < SMALL_VOLUME_BYTES { DATA_ALIGNMENT_SMALL } else { DATA_ALIGNMENT }
 }
 
+/// The largest number of data blocks that fits, at most `most`, if `fitting` does. More of them need more metadata, so it is found by
+/// halving.
+pub(super) fn largest(mut fitting: u64, most: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    let mut too_many = most.min(PBN_MAX.get() + 1) + 1;
+    while fitting + 1 < too_many {
+        let middle = fitting + (too_many - fitting) / 2;
+        if fits(middle) {
+            fitting = middle;
+        } else {
+            too_many = middle;
+        }
+    }
+    fitting
+}
+
 impl Geometry {
     /// The geometry of a new volume of `device_bytes`, rounded down to 4 KiB.
     ///
@@ -69,17 +84,7 @@ impl Geometry {
         };
         let fits = |data: u64| data_start(data) + data * BLOCK_BYTES + SUPERBLOCKS_BYTES <= end;
 
-        // More data blocks need more metadata, so the largest number that fits is found by halving.
-        let (mut fitting, mut too_many) = (0, (end / BLOCK_BYTES).min(PBN_MAX.get() + 1) + 1);
-        while fitting + 1 < too_many {
-            let middle = fitting + (too_many - fitting) / 2;
-            if fits(middle) {
-                fitting = middle;
-            } else {
-                too_many = middle;
-            }
-        }
-        let data_blocks = fitting;
+        let data_blocks = largest(0, end / BLOCK_BYTES, fits);
         let (logical_blocks, reserve_blocks) = (logical(data_blocks), reserve(data_blocks));
         if data_blocks <= reserve_blocks || logical_blocks == 0 {
             return Err(GeometryError::NoRoom { logical_blocks, reserve_blocks, device_bytes: end });
