@@ -3,11 +3,11 @@
 mod common;
 
 use common::home::Home;
-use common::{have, rounds, run, skipped};
+use common::{have, may_mount, rounds, run};
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,15 +15,7 @@ use std::time::{Duration, Instant};
 const MIB: usize = 1 << 20;
 
 fn lacks(test: &str) -> bool {
-    if !rustix::process::geteuid().is_root() {
-        skipped(test, "mounting needs root");
-        return true;
-    }
-    if !["/dev/fuse", "/dev/loop-control"].iter().all(|path| Path::new(path).exists()) {
-        skipped(test, "there is no /dev/fuse or /dev/loop-control");
-        return true;
-    }
-    !have(test, &["mkfs.ext4", "e2fsck", "fstrim", "mount", "umount"])
+    !may_mount(test) || !have(test, &["mkfs.ext4", "e2fsck", "fstrim", "mount", "umount"])
 }
 
 /// Returns bytes that do not repeat.

@@ -4,7 +4,7 @@ mod common;
 
 use common::home::Home;
 use common::nbd_client::*;
-use common::{Dice, have, run, skipped};
+use common::{Dice, have, may_mount, run};
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
@@ -150,15 +150,7 @@ fn a_volume_grows_while_nbd_clients_have_it() {
 }
 
 fn lacks(test: &str) -> bool {
-    if !rustix::process::geteuid().is_root() {
-        skipped(test, "mounting needs root");
-        return true;
-    }
-    if !["/dev/fuse", "/dev/loop-control"].iter().all(|path| Path::new(path).exists()) {
-        skipped(test, "there is no /dev/fuse or /dev/loop-control");
-        return true;
-    }
-    !have(test, &["mkfs.ext4", "e2fsck", "resize2fs", "mount", "umount"])
+    !may_mount(test) || !have(test, &["mkfs.ext4", "e2fsck", "resize2fs", "mount", "umount"])
 }
 
 /// Whether this process may resize a mounted ext4 file system: it needs CAP_SYS_RESOURCE.

@@ -115,6 +115,11 @@ impl Grower {
         self.in_flight.push(IoId(self.io));
         Ok(())
     }
+
+    fn zero(&mut self, disk: &mut SimDisk, at: Bytes, length: Bytes) -> Result<(), Violation> {
+        let blocks = length.get() / BLOCK_BYTES;
+        (0..blocks).try_for_each(|block| self.write(disk, at.get() / BLOCK_BYTES + block, &Content::zero()))
+    }
 }
 
 fn grow_crashing(explorer: &mut Explorer, volumes: &Volumes, mut disk: SimDisk, rng: &mut Rng) -> Result<(), Violation> {
@@ -122,11 +127,7 @@ fn grow_crashing(explorer: &mut Explorer, volumes: &Volumes, mut disk: SimDisk, 
     let mut grower = Grower { io: FIRST_IO, flushes: 0, in_flight: Vec::new() };
     for step in steps_of(&growth, &disk, rng)? {
         match step {
-            FormatStep::Zero { at, length } => {
-                for block in 0..length.get() / BLOCK_BYTES {
-                    grower.write(&mut disk, at.get() / BLOCK_BYTES + block, &Content::zero())?;
-                }
-            }
+            FormatStep::Zero { at, length } => grower.zero(&mut disk, at, length)?,
             FormatStep::Write { at, page } => grower.write(&mut disk, at.get() / BLOCK_BYTES, &Content::of(&page))?,
             FormatStep::Flush => {
                 while !grower.in_flight.is_empty() {
@@ -225,11 +226,7 @@ fn grow_again(volumes: &Volumes, mut disk: SimDisk, rng: &mut Rng) -> Result<Sim
     let mut grower = Grower { io: 2 * FIRST_IO, flushes: 0, in_flight: Vec::new() };
     for step in steps {
         match step {
-            FormatStep::Zero { at, length } => {
-                for block in 0..length.get() / BLOCK_BYTES {
-                    grower.write(&mut disk, at.get() / BLOCK_BYTES + block, &Content::zero())?;
-                }
-            }
+            FormatStep::Zero { at, length } => grower.zero(&mut disk, at, length)?,
             FormatStep::Write { at, page } => grower.write(&mut disk, at.get() / BLOCK_BYTES, &Content::of(&page))?,
             FormatStep::Flush => {
                 grower.in_flight.drain(..).for_each(|io| drop(disk.finish(io, IoOutcome::Done)));

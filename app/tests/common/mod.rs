@@ -130,6 +130,19 @@ pub fn have(test: &str, tools: &[&str]) -> bool {
     true
 }
 
+/// Returns whether block devices of this program can be mounted here, and reports a skipped test if not.
+pub fn may_mount(test: &str) -> bool {
+    if !rustix::process::geteuid().is_root() {
+        skipped(test, "mounting needs root");
+        return false;
+    }
+    let are_there = ["/dev/fuse", "/dev/loop-control"].iter().all(|path| Path::new(path).exists());
+    if !are_there {
+        skipped(test, "there is no /dev/fuse or /dev/loop-control");
+    }
+    are_there
+}
+
 /// Reports that a test did not run. It bypasses the capture of `eprintln!`, so that it is visible even if everything else passes.
 pub fn skipped(test: &str, reason: &str) {
     writeln!(std::io::stderr(), "SKIPPED {test}: {reason}").expect("stderr is open");
