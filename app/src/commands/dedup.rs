@@ -1,5 +1,6 @@
 //! `dedup`: looks for duplicates that the index did not find when they were written.
 
+use super::awaited::{self, Progress};
 use crate::attachment::control::{OrderOutOfLine, ServerRequest};
 use crate::attachment::find::{Found, find};
 use crate::attachment::plan::parse_index_memory;
@@ -8,17 +9,10 @@ use crate::attachment::record::Record;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
-use crate::output::{Report, Style, complain};
+use crate::output::{Report, Style};
 use crate::runtime::volume_counts::{OutOfLine, VolumeCounts};
 use serde::Serialize;
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-/// The time between two looks at the progress.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// The time between two lines of progress.
-const SAY_AGAIN: Duration = Duration::from_secs(2);
 
 /// Look for duplicates that the index did not find when they were written
 ///
@@ -154,33 +148,19 @@ fn counts(record: &Record) -> Outcome<VolumeCounts> {
 
 /// Waits until everything that was asked for is looked up, and says how far that is.
 fn wait(record: &Record) -> Outcome {
-    let (begun, mut said) = (Instant::now(), Instant::now());
-    let before = counts(record)?.out_of_line;
-    loop {
+    let before = counts(record)?.out_of_line.looked_up;
+    awaited::wait(&format!("onefold dedup --resume {}", record.path.display()), || {
         let now = counts(record)?.out_of_line;
-        if now.is_idle() {
-            return Ok(());
-        }
-        if now.is_paused {
-            complain("onefold: it is paused; `onefold dedup --resume` goes on");
-            return Ok(());
-        }
-        if std::io::stderr().is_terminal() && said.elapsed() >= SAY_AGAIN {
-            said = Instant::now();
-            complain(format_args!("{}{}", in_a_line(&now), left(&before, &now, begun.elapsed())));
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
-}
-
-/// Estimates the time that is left, where something was looked up already.
-fn left(before: &OutOfLine, now: &OutOfLine, passed: Duration) -> String {
-    let done = (now.looked_up - before.looked_up).saturating_sub(now.looked_up_now);
-    let left = now.waiting_lbns + now.looked_up_now;
-    if done == 0 {
-        return String::new();
-    }
-    format!("; about {} s left", passed.as_secs().saturating_mul(left) / done)
+        Ok(match now {
+            _ if now.is_idle() => Progress::Over,
+            OutOfLine { is_paused: true, .. } => Progress::Paused,
+            _ => Progress::UnderWay {
+                line: in_a_line(&now),
+                done: (now.looked_up - before).saturating_sub(now.looked_up_now),
+                left: now.waiting_lbns + now.looked_up_now,
+            },
+        })
+    })
 }
 
 #[cfg(test)]
@@ -193,12 +173,5 @@ mod tests {
         assert_eq!(range("7-7"), Ok((7, 8)));
         assert!(range("5-3").unwrap_err().contains("comes first"));
         assert!(["", "5", "-5", "a-b", "1-", "1-2-3", "1..2"].into_iter().all(|text| range(text).is_err()));
-    }
-
-    #[test]
-    fn the_time_that_is_left_follows_from_what_was_done() {
-        let at = |looked_up, waiting_lbns| OutOfLine { looked_up, waiting_lbns, ..OutOfLine::default() };
-        assert_eq!(left(&at(100, 900), &at(400, 600), Duration::from_secs(30)), "; about 60 s left");
-        assert_eq!(left(&at(100, 900), &at(100, 900), Duration::from_secs(30)), "", "nothing is known yet");
     }
 }

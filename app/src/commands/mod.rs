@@ -1,6 +1,7 @@
 //! The verbs, one file each.
 
 pub mod attach;
+mod awaited;
 pub mod check;
 pub mod create;
 pub mod dedup;

@@ -1,5 +1,6 @@
 //! `scrub`: reads everything that an attached volume has on its device, and compares it with its checks.
 
+use super::awaited::{self, Progress};
 use crate::attachment::control::{OrderScrub, ServerRequest};
 use crate::attachment::find::{Found, find};
 use crate::attachment::questions;
@@ -7,18 +8,12 @@ use crate::attachment::record::Record;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
-use crate::output::{Report, Style, complain, print};
+use crate::output::{Report, Style, print};
 use crate::runtime::volume_counts::Scrub;
 use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-/// The time between two looks at the progress.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// The time between two lines of progress.
-const SAY_AGAIN: Duration = Duration::from_secs(2);
 const RATE_MIN: u64 = 64 << 10;
 
 /// Read everything that a volume has on its device, and find what is damaged
@@ -174,31 +169,19 @@ fn state(record: &Record) -> Outcome<Scrub> {
 
 /// Waits until everything was read, and says how far that is.
 fn wait(record: &Record) -> Outcome {
-    let (begun, mut said) = (Instant::now(), Instant::now());
-    let before = state(record)?;
-    loop {
+    let before = state(record)?.done_blocks;
+    awaited::wait(&format!("onefold scrub --resume {}", record.path.display()), || {
         let now = state(record)?;
-        if !now.is_under_way {
-            return Ok(());
-        }
-        if now.is_paused {
-            complain("onefold: it is paused; `onefold scrub --resume` goes on");
-            return Ok(());
-        }
-        if std::io::stderr().is_terminal() && said.elapsed() >= SAY_AGAIN {
-            said = Instant::now();
-            complain(format_args!("{}{}", in_a_line(&now), left(&before, &now, begun.elapsed())));
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
-}
-
-/// Estimates the time that is left, where something was looked at already.
-fn left(before: &Scrub, now: &Scrub, passed: Duration) -> String {
-    let done = now.done_blocks.saturating_sub(before.done_blocks);
-    let left = now.all_blocks.saturating_sub(now.done_blocks);
-    let seconds = passed.as_secs().saturating_mul(left).checked_div(done);
-    seconds.map_or_else(String::new, |seconds| format!("; about {seconds} s left"))
+        Ok(match now {
+            Scrub { is_under_way: false, .. } => Progress::Over,
+            Scrub { is_paused: true, .. } => Progress::Paused,
+            _ => Progress::UnderWay {
+                line: in_a_line(&now),
+                done: now.done_blocks.saturating_sub(before),
+                left: now.all_blocks.saturating_sub(now.done_blocks),
+            },
+        })
+    })
 }
 
 #[cfg(test)]
@@ -215,13 +198,6 @@ mod tests {
         assert_eq!(in_a_line(&paused), "paused at 25 %: 1 block damaged so far");
         let ended = Scrub { read_blocks: 3, damaged_blocks: 2, mended_blocks: 1, ..of };
         assert_eq!(in_a_line(&ended), "ended: 2 blocks damaged, 1 block mended");
-    }
-
-    #[test]
-    fn the_time_that_is_left_follows_from_what_was_done() {
-        let at = |done_blocks| Scrub { done_blocks, all_blocks: 1000, ..Scrub::default() };
-        assert_eq!(left(&at(100), &at(400), Duration::from_secs(30)), "; about 60 s left");
-        assert_eq!(left(&at(100), &at(100), Duration::from_secs(30)), "", "nothing is known yet");
     }
 
     #[test]

@@ -1,0 +1,63 @@
+//! Waiting for work that a server does in the background, and saying how far it is.
+
+use crate::exit::Outcome;
+use crate::output::complain;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// The time between two looks at the progress.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// The time between two lines of progress.
+const SAY_AGAIN: Duration = Duration::from_secs(2);
+
+/// How far the work is.
+pub(super) enum Progress {
+    Over,
+    Paused,
+    /// What was done since the beginning, and what is left, are in the same unit.
+    UnderWay {
+        line: String,
+        done: u64,
+        left: u64,
+    },
+}
+
+/// Waits until the work is over or paused; `resume` is the command that goes on. On a terminal it says how far the work is.
+///
+/// # Errors
+/// Those of `look`.
+pub(super) fn wait(resume: &str, mut look: impl FnMut() -> Outcome<Progress>) -> Outcome {
+    let (begun, mut said) = (Instant::now(), Instant::now());
+    loop {
+        match look()? {
+            Progress::Over => return Ok(()),
+            Progress::Paused => {
+                complain(format_args!("onefold: it is paused; `{resume}` goes on"));
+                return Ok(());
+            }
+            Progress::UnderWay { line, done, left } if std::io::stderr().is_terminal() && said.elapsed() >= SAY_AGAIN => {
+                said = Instant::now();
+                complain(format_args!("{line}{}", time_left(done, left, begun.elapsed())));
+            }
+            Progress::UnderWay { .. } => {}
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Estimates the time that is left, where something was done already.
+fn time_left(done: u64, left: u64, passed: Duration) -> String {
+    let seconds = passed.as_secs().saturating_mul(left).checked_div(done);
+    seconds.map_or_else(String::new, |seconds| format!("; about {seconds} s left"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_is_left_follows_from_what_was_done() {
+        assert_eq!(time_left(300, 600, Duration::from_secs(30)), "; about 60 s left");
+        assert_eq!(time_left(0, 900, Duration::from_secs(30)), "", "nothing is known yet");
+    }
+}
