@@ -14,8 +14,19 @@ use tracing_subscriber::{EnvFilter, Layer};
 /// The environment variable that replaces the default of what is logged.
 pub const LOG_VARIABLE: &str = "ONEFOLD_LOG";
 
+/// From a tree to a volume that has it.
+const BEGINNING: &str = "\
+To begin:
+  onefold estimate /srv/photos             what a volume would save of them
+  onefold create --size 64G /srv/volume    a volume in a file; or on a disk: /dev/sdb
+  onefold attach /srv/volume               prints its block device, such as /dev/loop0
+  mkfs.ext4 -E nodiscard /dev/loop0 && mount /dev/loop0 /mnt
+  onefold stats /srv/volume                what it has saved
+  umount /mnt && onefold detach /srv/volume";
+
 #[derive(Debug, Parser)]
-#[command(name = "onefold", version, about, after_help = Exit::help(), max_term_width = 100)]
+#[command(name = "onefold", version, about, max_term_width = 100)]
+#[command(after_help = format!("{BEGINNING}\n\n{}", Exit::help()))]
 #[command(about = "A deduplicating block device for flash.\n\nA volume is named by its path, its label, its UUID, its name in \
              /etc/onefold, or where it is attached.")]
 struct Cli {

@@ -60,5 +60,26 @@ fn manual_pages_and_completions_have_every_verb_and_option_of_help() {
     }
     let pages = fs::read_dir(&manual).unwrap().count();
     assert_eq!(pages, verbs.len() + 1, "a page for each verb that users see, and one for all");
-    assert!(fs::read_to_string(manual.join("onefold.1")).unwrap().contains("deduplicating block device"));
+    let first = fs::read_to_string(manual.join("onefold.1")).unwrap();
+    assert!(first.contains("deduplicating block device"));
+    for guide in ["onefold-operating", "onefold-recipes"] {
+        assert!(first.contains(&format!(".BR {guide} (7)")), "{first}");
+    }
+}
+
+/// A package has no `docs`, so what they say about volumes is in the manual.
+#[test]
+fn guides_are_manual_pages() {
+    let home = Home::new();
+    let share = PathBuf::from(home.path("share"));
+    generate::generate(&onefold::cli::command(), &share).unwrap();
+    let page = |name: &str| fs::read_to_string(share.join("man/man7").join(name)).unwrap();
+    let (operating, recipes) = (page("onefold-operating.7"), page("onefold-recipes.7"));
+    assert!(operating.contains("/etc/fstab") && operating.contains("\\fBonefold attach VOLUME\\fP: serves it"), "{operating}");
+    assert!(recipes.contains("onefold set COPY") && recipes.contains("onefold\\-operating(7)"), "{recipes}");
+    for page in [operating, recipes] {
+        assert!(page.contains(".SH") && !page.contains("]("), "links lead to files that are not installed: {page}");
+        let is_table = |line: &str| line.starts_with('|') || line.contains("---");
+        assert!(!page.lines().any(is_table), "{page}");
+    }
 }

@@ -42,11 +42,11 @@ install -D -m 755 "$binary" "$staged/bin/onefold"
 install -D -m 644 data/udev/60-onefold.rules "$staged/lib/udev/rules.d/60-onefold.rules"
 mkdir -p "$staged/lib/systemd/system"
 sed "s|@bindir@|$prefix/bin|" 'data/systemd/onefold@.service' >"$staged/lib/systemd/system/onefold@.service"
-for text in README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/operating.md; do
+for text in README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/operating.md docs/recipes.md; do
     install -D -m 644 "$text" "$staged/share/doc/onefold/$(basename "$text")"
 done
 cargo run --locked --quiet -p onefold --example manual -- "$staged/share"
-find "$staged/share/man" -name '*.1' -exec gzip -9n {} +
+find "$staged/share/man" -name '*.[17]' -exec gzip -9n {} +
 list="$(find "$staged" -type f -printf '%P\n' | sort)"
 mkdir -p "$staged/$(dirname "$INSTALLED")"
 printf '%s\n' "$list" >"$staged/$INSTALLED"
