@@ -223,7 +223,7 @@ impl Explorer {
         plan.events = [rng.u64(40..300), rng.u64(10..80), rng.u64(10..40), rng.u64(1..20)];
         plan.check_sets = true;
         // Neighbouring calls fail in turn: over many runs every kind of call fails in every step.
-        let (seed, from) = (rng.u64(..), if rng.u8(..) < 80 { 0 } else { rng.u64(0..plan.events[0]) });
+        let (seed, from) = (rng.u64(..), if rng.u8(..) < 120 { 0 } else { rng.u64(0..plan.events[0]) });
         for call in from..from + 24 {
             let mut rng = Rng::with_seed(seed);
             let prepared = self.prepared(plan.setting.options.shape);

@@ -13,7 +13,14 @@ use onefold_engine::interface::Notice;
 /// The approximate number of device calls of a closing.
 const CLOSING_CALLS: u64 = 12;
 
-/// The number of events that a failing life waits for a rare step.
+/// The steps that a failing life waits for; several times those in which a failure leaves few states.
+const RARE: [Step; 11] = {
+    use Step::{Content, Flush1, Idle, NonCritical, Reclaim, Refs};
+    [Idle, Content, NonCritical, Idle, Reclaim, Content, Idle, Flush1, Refs, Idle, NonCritical]
+};
+
+/// The number of events after which it begins to wait, at most, and after which it waits no longer.
+const RARE_FROM: u64 = 40;
 const RARE_EVENTS: u64 = 300;
 
 impl Explorer {
@@ -57,14 +64,14 @@ impl Explorer {
 /// Serves until the call has failed, and a little longer. Returns the place where the engine was.
 fn serve_with_a_failure(world: &mut World, rng: &mut Rng) -> Result<CrashPoint, Violation> {
     if rng.u8(..) < 190 && !world.faults.errors {
-        // The call fails in a step in which the engine rarely is.
+        // One of two calls fails in a step in which the engine rarely is.
         let call = world.fault.take().unwrap_or(0);
-        let rare = match rng.u8(0..4) {
-            0 | 1 if world.traffic.recounting => Step::Recount,
-            0 | 2 => Step::Reclaim,
-            _ => Step::Flush1,
+        let rare = match RARE[(call / 2) as usize % RARE.len()] {
+            Step::Content if world.traffic.recounting => Step::Recount,
+            step => step,
         };
-        let is_rare = |w: &World| w.traffic.step() == rare || w.traffic.beside() == Some(rare);
+        let first = rng.u64(0..RARE_FROM);
+        let is_rare = |w: &World| w.traffic.events >= first && (w.traffic.step() == rare || w.traffic.beside() == Some(rare));
         world.run_until(true, |w| is_rare(w) || w.traffic.events >= RARE_EVENTS || w.faults.failed)?;
         world.fault = Some(world.calls + call % 2);
     }

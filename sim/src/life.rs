@@ -102,7 +102,7 @@ impl Explorer {
     /// # Errors
     /// Returns the violation that it found.
     pub fn live(&mut self, plan: &Plan, left: LifeEnd, depth: usize, rng: &mut Rng) -> Result<(), Violation> {
-        if plan.may_crash(depth) && depth > 0 && rng.u8(..) < 40 {
+        if plan.may_crash(depth) && depth > 0 && rng.u8(..) < 48 {
             let call = rng.u64(0..60);
             return self.fail(plan, left, depth, call, rng);
         }
@@ -178,7 +178,7 @@ impl Explorer {
             }
             if world.traffic.events != seen {
                 seen = world.traffic.events;
-                if rng.u8(..) < if depth == 0 { 60 } else { 8 } {
+                if rng.u8(..) < if depth == 0 { 90 } else { 8 } {
                     self.crash(plan, world, depth, rng)?;
                     if self.is_late() {
                         return Ok(());
@@ -211,12 +211,12 @@ impl Explorer {
             return Ok(());
         }
         let at = CrashPoint::of(world);
-        // A first life rarely closes or reclaims, and few of its crashes are kills.
-        let kills = match at.step {
-            Step::Closing if depth == 0 => 190,
-            Step::Reclaim if depth == 0 => 220,
+        // A first life rarely opens, closes, reclaims or writes refs, and few of its crashes are kills.
+        let is_in = |steps: &[Step]| steps.contains(&at.step) || at.beside.is_some_and(|step| steps.contains(&step));
+        let kills = match depth {
+            0 if is_in(&[Step::Opening, Step::Refs, Step::Reclaim, Step::Closing]) => 170,
             _ if world.journal.has_promises() => 150,
-            _ => 90,
+            _ => 110,
         };
         if rng.u8(..) < kills {
             for _ in 0..4 {

@@ -174,7 +174,7 @@ impl Options {
             runs_short,
             orders: 0,
             deferred: [0, 0, 40, 200][aside.usize(0..4)],
-            scrubs: [0, 0, 0, 8][aside.usize(0..4)],
+            scrubs: [0, 0, 0, 0, 0, 0, 0, 8][aside.usize(0..8)],
             mix: Mix {
                 write: rng.u32(4..=20),
                 part: some(rng, 8),

@@ -72,12 +72,13 @@ pub(crate) fn odds(traffic: &Traffic, mode: CommitMode, depth: usize) -> u32 {
         Step::Reclaim => 420,
         _ if mode == CommitMode::Log && traffic.beside() == Some(Step::Reclaim) => 60,
         Step::Recount => 50,
-        Step::Content | Step::Flush1 | Step::Flush2 => 40,
-        Step::NonCritical | Step::Idle => 60,
+        Step::Flush1 | Step::Flush2 => 40,
+        Step::Content | Step::NonCritical => 60,
+        Step::Idle => 90,
         _ => 0,
     };
     let situation = |situation, odds| if traffic.is_on(situation) { odds } else { 0 };
-    step + situation(Situation::NoSpace, if depth == 0 { 1200 } else { 3600 })
+    step + situation(Situation::NoSpace, if depth == 0 { 1800 } else { 3600 })
         + situation(Situation::DeviceDiscard, 60)
         + situation(Situation::Reuse, 20)
         + situation(Situation::OutOfLine, 300)
