@@ -42,6 +42,11 @@ fn what_nbd_clients_wrote_is_there_after_an_upgrade() {
     let mut client = Client::ready_for(&socket, true, "");
     client.write(0, 0, &[7; 4096]).unwrap();
     client.command(FLUSH, 0, 0, 0).unwrap();
+    let written = |home: &Home| {
+        let stats = home.says(0, &["stats", VOLUME, "--json"]);
+        let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+        stats["lifetime"]["client_units"].as_u64().unwrap_or_else(|| panic!("{stats}"))
+    };
     // Acknowledged, and not flushed.
     client.write(0, 4096, &[8; 4096]).unwrap();
     let upgraded = upgrade_by(&home, "newer", &[VOLUME]);
@@ -50,8 +55,10 @@ fn what_nbd_clients_wrote_is_there_after_an_upgrade() {
     let mut client = Client::ready_for(&socket, true, "");
     assert_eq!((client.read(0, 4096).unwrap(), client.read(4096, 4096).unwrap()), (vec![7; 4096], vec![8; 4096]));
     drop(client);
+    assert!(written(&home) >= 2, "what clients have written since the creation is not forgotten");
     let status = home.says(0, &["status", VOLUME]);
     assert!(status.contains("another program was installed, and serves now"), "{status}");
+    assert!(status.lines().any(|line| line.starts_with("program") && line.ends_with("/newer")), "{status}");
     // All of them, one of which the same program serves already; and the old program takes over again.
     assert!(upgrade_by(&home, "newest", &["--all"]).status.success());
     check_program(&home, "newest");

@@ -257,6 +257,8 @@ pub enum Event {
     Allowance(Allowance),
     /// The index has this much memory from now on, but no more than its share. It is rebuilt.
     IndexMemory(Bytes),
+    /// Write the lifetime ledger to the medium soon: another server is about to take over.
+    SaveLedger,
     /// The volume will be detached soon: writes that wait for room fail at once, and so do further ones that find none.
     EndWaiting,
     /// The volume is to be closed: the engine commits everything, marks it clean, and answers [`Action::Closed`]. No request follows.

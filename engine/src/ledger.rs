@@ -57,6 +57,30 @@ pub struct Ledger {
     pub log_epochs: LogEpochs,
 }
 
+/// Writes of clients, as they are counted when they arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClientWrites {
+    pub requests: u64,
+    pub bytes: u64,
+    pub units: u64,
+}
+
+impl Ledger {
+    /// Writes have arrived.
+    pub(crate) fn arrived(&mut self, writes: ClientWrites) {
+        self.client_writes += writes.requests;
+        self.client_bytes += writes.bytes;
+        self.client_units += writes.units;
+    }
+
+    /// Writes go back to their sender, and will arrive again.
+    pub(crate) fn sent_back(&mut self, writes: ClientWrites) {
+        self.client_writes -= writes.requests;
+        self.client_bytes -= writes.bytes;
+        self.client_units -= writes.units;
+    }
+}
+
 /// The log's epochs that wrote units, by the content that could lie in these units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogEpochs {

@@ -96,6 +96,8 @@ pub struct Stats {
     pub gone: RemovedLinks,
     /// Everything since the volume was created.
     pub lifetime: Lifetime,
+    /// The generation of the last superblock that is durable.
+    pub saved_generation: u64,
     /// Whether the volume may hold slots. If so, `carriers` counts the blocks that have some: carriers and packs. It is none unless all
     /// fingerprint pages were seen.
     pub has_slots: bool,

@@ -19,6 +19,9 @@ pub struct VolumeCounts {
     #[serde(default)]
     pub scrub: Scrub,
     pub commits: Commits,
+    /// The generation of the last superblock that is durable.
+    #[serde(default)]
+    pub saved_generation: u64,
     /// The work that the volume does for its own consistency at this moment.
     pub phase: String,
     /// The progress of an opening that reads a log.
@@ -310,6 +313,7 @@ impl VolumeCounts {
             out_of_line: OutOfLine::of(&stats.out_of_line),
             scrub: Scrub::of(&stats.scrub),
             commits: Commits { wanted: ledger.epochs_wanted(), timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },
+            saved_generation: stats.saved_generation,
             phase: stats.phase.to_owned(),
             opening: stats.opening.map(|Progress { units, units_most, records, records_on_pages }| Opening {
                 units,

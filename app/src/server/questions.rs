@@ -17,6 +17,11 @@ use serde_json::Value;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+/// The longest time that a server which gives way waits for its ledger to be saved, and the time between two looks at it.
+const LEDGER_WAIT: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The parts of a server that its answers need.
 pub(super) struct Answers {
@@ -59,17 +64,29 @@ impl Answers {
             // The receiver is gone only when the end has begun already.
             ServerRequest::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
             ServerRequest::Upgrade(to) => match upgrade::prepare(plan, &to) {
-                Ok(()) => return client.answer_before(|| die()),
+                Ok(()) => return client.answer_before(|| self.give_way()),
                 Err(failed) => Err(failed),
             },
             ServerRequest::Grow(order) => match prepare_growth(plan, order) {
-                Ok(()) => return client.answer_before(|| die()),
+                Ok(()) => return client.answer_before(|| self.give_way()),
                 Err(failed) => Err(failed),
             },
             ServerRequest::AnnounceSize => announce(Arc::clone(served).target().info().bytes).map(|()| Value::Null),
             ServerRequest::Record(order) => return recordings.record(&order, client),
             ServerRequest::Mark { phase } => recordings.mark(phase).map(|()| Value::Null),
         })
+    }
+
+    /// Ends this process like a kill, so that the next server takes over; before that the volume notes what clients have written since it
+    /// was created, if it can do so soon.
+    fn give_way(&self) -> ! {
+        let saved = || self.served.counts().volume.map(|volume| volume.saved_generation);
+        let (before, begun) = (saved(), Instant::now());
+        self.served.order(Event::SaveLedger);
+        while before.is_some() && saved() == before && begun.elapsed() < LEDGER_WAIT {
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        die()
     }
 }
 

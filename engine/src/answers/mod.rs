@@ -13,6 +13,7 @@ pub(crate) use journal::{Journal, NamedContent, PendingPromise, SlotContent};
 pub(crate) use proofs::{BlockInTables, Proofs};
 
 use crate::interface::{Failure, Reply, Request, RequestId};
+use crate::ledger::ClientWrites;
 use crate::map::Map;
 use crate::schedule::Task;
 use crate::settings::Persistence;
@@ -31,12 +32,14 @@ pub(crate) struct Pending {
     pub durable: Option<Wanted>,
     /// The promises that enter the journal when it is acknowledged.
     pub promises: Vec<PendingPromise>,
+    /// The writes that the ledger has counted of it.
+    counted: ClientWrites,
 }
 
 impl Pending {
     /// A request with one part so far.
-    fn new(durable: Option<Wanted>) -> Self {
-        Self { left: 1, failure: None, durable, promises: Vec::new() }
+    fn new(durable: Option<Wanted>, counted: ClientWrites) -> Self {
+        Self { left: 1, failure: None, durable, promises: Vec::new(), counted }
     }
 }
 
@@ -57,16 +60,17 @@ impl Answers {
         Self { pending, content_waiters, anticipation, journal, replayed }
     }
 
-    /// Begins a request, with one part for its admission.
-    pub fn begin(&mut self, store: &Store, request: &Request) {
+    /// Begins a request, with one part for its admission, and counts the writes in it.
+    pub fn begin(&mut self, store: &mut Store, request: &Request, writes: ClientWrites) {
         let strong = store.settings.persistence == Persistence::Strong;
         let durable = if request.fua { Some(Wanted::Fua) } else { strong.then_some(Wanted::Strong) };
-        self.pending.insert(request.id, Pending::new(durable));
+        store.io.ledger.arrived(writes);
+        self.pending.insert(request.id, Pending::new(durable, writes));
     }
 
     /// Begins the replay of a promise, with one part.
     pub fn begin_replay(&mut self) {
-        self.pending.insert(REPLAYED, Pending::new(None));
+        self.pending.insert(REPLAYED, Pending::new(None, ClientWrites::default()));
     }
 
     /// Whether the replay of a promise is under way.
@@ -111,7 +115,12 @@ impl Answers {
             return store.io.schedule.push(Task::Replay);
         }
         match (pending.failure, pending.durable) {
-            (Some(failure), _) => store.refuse(request, failure),
+            (Some(failure), _) => {
+                if failure == Failure::Full {
+                    store.io.ledger.sent_back(pending.counted);
+                }
+                store.refuse(request, failure);
+            }
             (None, Some(why)) => self.wait_for_commit(store, request, why),
             (None, None) => {
                 self.journal.remember(store, pending.promises);

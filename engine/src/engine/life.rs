@@ -98,6 +98,14 @@ impl Engine {
         }
     }
 
+    /// Writes the superblock for its ledger; if an update is under way, the next commit does.
+    pub(super) fn save_ledger(&mut self) {
+        self.store.medium.updates.is_asked = !self.store.is_read_only();
+        if self.store.is_ledger_update_due() {
+            self.scheme.update_superblock(&mut self.store);
+        }
+    }
+
     /// Goes on with the commit.
     pub(super) fn go_on_committing(&mut self) {
         let Self { store, answers, scheme, .. } = self;

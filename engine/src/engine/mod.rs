@@ -104,6 +104,7 @@ impl Engine {
             Event::Scrub(order) => self.background.scrub.order(store, order),
             Event::Allowance(allowance) => store.adaptation.allow(allowance),
             Event::IndexMemory(bytes) => self.resize_index(bytes),
+            Event::SaveLedger => self.save_ledger(),
             Event::EndWaiting => store.space.end_waiting(),
             Event::Close => {
                 self.close_asked = true;

@@ -30,6 +30,7 @@ impl Engine {
             map_links: space.map_links(),
             gone: space.removed_links(&store.tables, scheme.unlinked().chain(store.settle.unlinked())),
             lifetime: store.lifetime(),
+            saved_generation: store.saved_generation(),
             has_slots: store.medium.superblock.has_slots(),
             carriers: space.carriers.all(),
             unpacked: space.unpacked(store.carriers()),

@@ -100,7 +100,7 @@ impl Chosen {
 /// The reason why a device cannot be opened as a volume.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    #[error("there is no Onefold volume on it; `onefold create` makes one")]
+    #[error("there is no Onefold volume on it")]
     NotOnefold,
     #[error("its format version is {found}, this program knows version {VERSION}; use the program that made the volume")]
     OtherVersion { found: u32 },

@@ -6,6 +6,7 @@ use crate::answers::Answers;
 use crate::buffer::BufferMut;
 use crate::fingerprint::Digest;
 use crate::interface::{Promised, Request};
+use crate::ledger::ClientWrites;
 use crate::scheme::Scheme;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Lbn, index};
@@ -14,7 +15,7 @@ impl Requests {
     /// Unmaps whole blocks. Blocks that the discard covers in part stay as they are.
     pub fn begin_discard(&mut self, store: &mut Store, answers: &mut Answers, request: &Request) {
         store.io.ledger.client_discards += 1;
-        answers.begin(store, request);
+        answers.begin(store, request, ClientWrites::default());
         self.unmap_whole_blocks(store, answers, request);
         answers.finish_part(store, request.id, None);
     }
@@ -23,7 +24,7 @@ impl Requests {
     pub fn begin_write_zeroes(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: &Request) {
         store.io.ledger.client_discards += 1;
         let end_byte = request.offset.0 + request.length.0;
-        answers.begin(store, request);
+        answers.begin(store, request, ClientWrites::default());
         self.unmap_whole_blocks(store, answers, request);
         let mut edge = |lbn: u64| {
             let at = lbn * BLOCK_BYTES;

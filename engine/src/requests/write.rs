@@ -15,6 +15,7 @@ use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::interface::{Class, Failure, Request, RequestId};
 use crate::io::{Arrived, IoFor};
+use crate::ledger::ClientWrites;
 use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::Space;
@@ -46,11 +47,8 @@ impl Requests {
         if count(payload.buffer.blocks()) < blocks || count(payload.digests.len()) < blocks {
             return store.refuse(request.id, Failure::Invalid);
         }
-        store.io.ledger.client_writes += 1;
-        store.io.ledger.client_bytes += request.length.0;
-        store.io.ledger.client_units += blocks;
         answers.anticipation.arrived(store.io.now);
-        answers.begin(store, request);
+        answers.begin(store, request, ClientWrites { requests: 1, bytes: request.length.0, units: blocks });
         store.space.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
         if blocks > 1 {
             store.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));

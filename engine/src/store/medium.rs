@@ -15,6 +15,8 @@ pub(crate) struct SuperblockUpdates {
     pub lived_before: Option<Lifetime>,
     /// The units that clients had written when the last update began.
     pub client_units: u64,
+    /// Somebody has asked for an update because of the ledger.
+    pub is_asked: bool,
 }
 
 /// The medium of an open volume.

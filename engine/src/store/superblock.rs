@@ -28,7 +28,7 @@ impl Store {
         self.medium.superblock.lifetime = self.lifetime();
         self.medium.superblock.allocation_cursor = self.space.newest;
         self.medium.superblock.uncompared = self.uncompared.save();
-        self.medium.updates.client_units = self.io.ledger.client_units;
+        (self.medium.updates.client_units, self.medium.updates.is_asked) = (self.io.ledger.client_units, false);
         let places = copies(self.medium.superblock.geometry.device_bytes);
         for copy in pair_of(self.medium.superblock.generation) {
             let mut buffer = self.io.buffer(1);
@@ -38,10 +38,16 @@ impl Store {
         self.io.read(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
     }
 
-    /// Whether an update is due for the ledger alone, because clients have written much since the last one.
+    /// Whether an update is due for the ledger alone, because clients have written much since the last one, or somebody has asked for it.
     pub fn is_ledger_update_due(&self) -> bool {
-        let units = self.io.ledger.client_units - self.medium.updates.client_units;
-        units >= self.settings.knobs.ledger_units_max && !self.medium.is_busy && !self.io.failed && self.io.stage == Stage::Serving
+        let units = self.io.ledger.client_units.saturating_sub(self.medium.updates.client_units);
+        let is_wanted = units >= self.settings.knobs.ledger_units_max || self.medium.updates.is_asked;
+        is_wanted && !self.medium.is_busy && !self.io.failed && self.io.stage == Stage::Serving
+    }
+
+    /// The generation of the last superblock whose update has ended.
+    pub fn saved_generation(&self) -> u64 {
+        self.medium.superblock.generation - u64::from(self.medium.is_busy)
     }
 
     /// The ledger of everything since the volume was created.

@@ -21,13 +21,9 @@ impl Tables {
                 Access::Unreadable => {}
                 Access::Ready(bits) => written = bits.page().content.bit(at),
             }
-            let is_pending = self.pages.bit_pending.contains(&id);
-            if !written && !is_pending && self.knows_unwritten(io, id) {
-                return PageCondition::NothingToRead;
-            }
         }
         match self.pages.slot_mut(id) {
-            Some(PageState::Ready(page)) if page.writing => PageCondition::NothingToRead,
+            Some(PageState::Ready(page)) if page.writing => PageCondition::IsWritten,
             _ => PageCondition::ToRead { written },
         }
     }
@@ -52,10 +48,14 @@ impl Tables {
                 true
             }
             Some(_) => false,
-            None => {
-                self.ensure(io, id);
-                false
-            }
+            // A page that was never written is there at once, and blank.
+            None => match self.ensure(io, id) {
+                Access::Ready(_) if !io.read_only => {
+                    self.pages.touch(id, io.now);
+                    true
+                }
+                _ => false,
+            },
         }
     }
 }

@@ -6,9 +6,9 @@ use crate::format::page::PageId;
 pub(crate) enum PageCondition {
     /// The page with its *written* bit has to be loaded first.
     Needs(PageId),
-    /// It was never written, or is being written.
-    NothingToRead,
-    /// The medium has it; `written` is its bit.
+    /// It is being written.
+    IsWritten,
+    /// The medium has it; `written` is its bit. One that was never written has to be blank: after a crash nothing else may tell.
     ToRead { written: bool },
 }
 

@@ -135,6 +135,9 @@ fn writes_that_can_be_sent_again_are_sent_back_and_asked_for() {
         discard(&mut m, 0, 500);
         m.flush();
         assert_eq!(sent_again(&mut m, &lbns, 10_000), vec![None; 300], "{mode:?}");
+        let ledger = m.engine.ledger();
+        let counted = (ledger.client_writes, ledger.client_units, ledger.client_bytes);
+        assert_eq!(counted, (300, 300, 300 * 4096), "{mode:?}: each counts once, however often it was sent");
         for lbn in lbns {
             assert_eq!(m.read(4096 * lbn, 4096), pattern(lbn, 4096), "{mode:?}");
         }

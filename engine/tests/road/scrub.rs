@@ -1,6 +1,7 @@
 //! The scrub: it finds every damaged piece and nothing else, writes again what memory has, and goes on after a restart.
 
 use crate::carriers::soft;
+use crate::checked::findings;
 use crate::machine::Machine;
 use crate::media::{blank, chosen, pattern};
 use onefold_engine::format::page::{PageId, Region};
@@ -114,6 +115,24 @@ fn block_with(m: &Machine, is_it: impl Fn(&[u8]) -> bool) -> u64 {
 /// Whether a block is a unit that has content in slots.
 fn holds_slots(block: &[u8]) -> bool {
     block.first_chunk().and_then(unit::slots).is_some_and(|slots| slots.len() > 1)
+}
+
+/// A crash may leave only the page itself to say whether it was written, so junk in its place would be damage then.
+#[test]
+fn a_page_that_was_never_written_has_to_be_blank() {
+    for mode in MODES {
+        let mut m = used(mode);
+        let at = page(&m, Region::Refs, 1);
+        assert!(
+            m.medium[index(at.0)..index(at.0) + 4096].iter().all(|byte| *byte == 0),
+            "{mode:?}: no block behind the first 4,000 is used"
+        );
+        rot(&mut m, at);
+        let found = scrubbed(&mut m);
+        assert_eq!((found.damaged, found.mended, found.listed), (0, 1, vec![piece(ScrubPart::Refs, 1, true)]), "{mode:?}");
+        let medium = m.close();
+        assert!(findings(&medium).is_empty(), "{mode:?}: {:?}", findings(&medium));
+    }
 }
 
 #[test]

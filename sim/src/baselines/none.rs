@@ -154,6 +154,7 @@ impl Machine for Plain {
             | Event::Compressed { .. }
             | Event::Ousted
             | Event::GuardFailed
+            | Event::SaveLedger
             | Event::EndWaiting
             | Event::Deduplicate(_)
             | Event::Scrub(_)

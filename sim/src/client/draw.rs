@@ -104,12 +104,17 @@ impl Client {
         order
     }
 
-    /// Draws an order for the scrub. Most begin one, or let it go on, at a rate that reads a volume of a run within its time.
+    /// Draws an order for the scrub, or one to save the ledger. Most begin a scrub, or let it go on, at a rate that reads a volume of a run
+    /// within its time.
     pub fn order_scrub(&self, rng: &mut Rng) -> Event {
         let order = match rng.u8(0..8) {
             0 => ScrubOrder::Pause,
             1 => ScrubOrder::Resume,
             2 => ScrubOrder::Cancel,
+            3 => {
+                record!("  order: save the ledger");
+                return Event::SaveLedger;
+            }
             _ => ScrubOrder::Begin { kib_per_second: [1 << 16, 1 << 24][rng.usize(0..2)] },
         };
         record!("  order: {order:?}");

@@ -12,7 +12,7 @@ use crate::tables::PageCondition;
 use crate::units::{BLOCK_BYTES, count};
 
 impl Scrub {
-    /// Reads the next pages of a region that the medium has, or passes over those that it does not.
+    /// Reads the next pages of a region, or passes over those that are being written.
     pub(super) fn read_pages(&mut self, store: &mut Store, region: Region, next: u64) {
         let Some(part) = ScrubPart::ALL.into_iter().find(|part| part.region() == Some(region)) else { return };
         let all = store.geometry.pages(region);
@@ -27,8 +27,8 @@ impl Scrub {
             }
             match store.tables.condition_of(&mut store.io, id) {
                 PageCondition::ToRead { written: bit } => written.push(bit),
-                PageCondition::NothingToRead | PageCondition::Needs(_) if has_run => break,
-                PageCondition::NothingToRead => first = i + 1,
+                PageCondition::IsWritten | PageCondition::Needs(_) if has_run => break,
+                PageCondition::IsWritten => first = i + 1,
                 PageCondition::Needs(bits) => {
                     self.advance_if_any(store, next, first);
                     self.waits = true;

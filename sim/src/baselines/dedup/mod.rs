@@ -242,6 +242,7 @@ impl<S: Scheme> Machine for Dedup<S> {
             | Event::Compressed { .. }
             | Event::Ousted
             | Event::GuardFailed
+            | Event::SaveLedger
             | Event::EndWaiting
             | Event::Deduplicate(_)
             | Event::Scrub(_)
