@@ -169,7 +169,8 @@ impl From<format::OpenError> for Failed {
         use format::OpenError as E;
         let message = error.to_string();
         match error {
-            E::NotOnefold => Self::new(Exit::NotFound, message),
+            E::NotOnefold => Self::new(Exit::NotFound, message)
+                .next("If there should be one, write nothing there, and look whether that is the right file or device."),
             E::OtherVersion { .. } | E::UnknownFeatures { .. } => Self::new(Exit::OtherFormat, message),
             E::Unreadable => Self::new(Exit::System, message).next("Nothing was changed. When the device works again, so does the volume."),
             E::Damaged { .. } | E::DeviceTooSmall { .. } => Self::new(Exit::Damaged, message),

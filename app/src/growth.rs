@@ -6,10 +6,11 @@
 
 use crate::device::backing::Backing;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::output::size::Size;
 use crate::volume;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::format::{Chosen, FormatStep, GeometryError, GrowError, Growth};
-use onefold_engine::units::{BLOCK_SIZE, Bytes};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
@@ -38,7 +39,7 @@ pub fn plan(path: &Path, chosen: Chosen, order: &Order) -> Outcome<Option<Growth
 pub fn grow(backing: &Backing, order: &Order, may_go_on: impl Fn() -> bool) -> Outcome {
     let (path, length) = (&backing.facts().path, backing.facts().length);
     if order.device_bytes > length {
-        let message = format!("{} has only {length} bytes, and the volume was to have {}", path.display(), order.device_bytes);
+        let message = format!("{} has only {}, and the volume was to have {}", path.display(), Size(length), Size(order.device_bytes));
         return Err(Failed::new(Exit::Usage, message));
     }
     let Some(growth) = plan(path, volume::load(backing)?, order)? else {
@@ -80,6 +81,14 @@ fn refused(path: &Path, error: &GrowError) -> Failed {
         GrowError::Geometry(GeometryError::TooManyExtents { .. }) => {
             let message = format!("{}: the volume has grown too often: its table of regions is full", path.display());
             Failed::new(Exit::Refused, message).next("Copy its content to a new volume.")
+        }
+        GrowError::Geometry(GeometryError::Shrinks { device_bytes, volume_bytes }) => {
+            let (now, wanted) = (Size(*volume_bytes), Size(*device_bytes));
+            Failed::new(Exit::Usage, format!("{}: the volume has {now} of its store, and cannot shrink to {wanted}", path.display()))
+        }
+        GrowError::Geometry(GeometryError::LogicalShrinks { logical_blocks, before }) => {
+            let (now, wanted) = (Size(before * BLOCK_BYTES), Size(logical_blocks * BLOCK_BYTES));
+            Failed::new(Exit::Usage, format!("{}: clients see {now}, and cannot see less: {wanted}", path.display()))
         }
         GrowError::Geometry(_) => failed(Exit::Usage),
         GrowError::UsedUp { .. } => failed(Exit::Damaged).next("Attach it with `--read-only`, and copy its content to a new volume."),

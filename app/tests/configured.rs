@@ -39,7 +39,8 @@ fn a_name_stands_for_a_volume_and_its_options() {
 #[test]
 fn all_that_are_named_are_attached_and_a_wrong_one_does_not_keep_the_others_away() {
     let home = Home::new();
-    assert_eq!(home.says(0, &["attach", "--all"]), "", "nothing is named");
+    let (out, err) = home.expect(0, &["attach", "--all"]);
+    assert!(out.is_empty() && err.contains("has no file NAME.toml"), "{out}{err}");
     for name in ["a", "c"] {
         home.says(0, &["create", &format!("{name}.img"), "--size", "32M"]);
         configure(&home, name, &format!("volume = \"{}\"\nnbd = true\n", home.path(&format!("{name}.img"))));
@@ -47,12 +48,34 @@ fn all_that_are_named_are_attached_and_a_wrong_one_does_not_keep_the_others_away
     configure(&home, "b", "volume = \"/nowhere/b.img\"\n");
     let (out, err) = home.expect(3, &["attach", "--all"]);
     assert_eq!(out.lines().filter(|line| line.starts_with("nbd+unix")).count(), 2, "{out}{err}");
-    assert!(err.contains("/nowhere/b.img"), "{err}");
-    let (out, _) = home.expect(3, &["attach", "--all"]);
-    assert_eq!(out, "", "they are attached already");
+    assert!(err.contains("b: /nowhere/b.img"), "{err}");
+    configure(&home, "b", "volume = \"/nowhere/b.img\"\nmemroy = \"8M\"\n");
+    let (out, err) = home.expect(2, &["attach", "--all"]);
+    assert!(out.is_empty() && err.contains("a is attached already: nbd+unix") && err.contains("--memroy"), "{out}{err}");
     for name in ["a", "c"] {
         home.says(0, &["detach", name]);
     }
+}
+
+/// In another folder the same word would mean another volume.
+#[test]
+fn a_name_is_not_that_of_a_file_which_happens_to_be_here() {
+    let home = Home::new();
+    for image in ["disk.img", "photos"] {
+        home.says(0, &["create", image, "--size", "32M"]);
+    }
+    configure(&home, "photos", &format!("volume = \"{}\"\nnbd = true\n", home.path("disk.img")));
+    for verb in ["attach", "check", "stats"] {
+        home.complaint(2, &[verb, "photos"], "Write ./photos for the file");
+    }
+    home.says(0, &["check", "./photos"]);
+    // No path, but a label that no volume has.
+    configure(&home, "music", "volume = \"disk.img\"\nnbd = true\n");
+    home.complaint(3, &["attach", "music"], "no volume is called 'disk.img'");
+    fs::rename(home.path("photos"), home.path("elsewhere")).unwrap();
+    home.says(0, &["attach", "photos"]);
+    assert!(home.says(0, &["probe", "photos"]).contains("disk.img"));
+    home.says(0, &["detach", "photos"]);
 }
 
 #[test]

@@ -90,6 +90,10 @@ fn it_goes_on_after_a_pause_a_detach_and_a_kill() {
     home.attach(IMAGE, &[]);
     assert!(home.says(0, &["scrub", IMAGE, "--status"]).contains("paused at"));
     home.says(0, &["scrub", IMAGE, "--resume", "--no-wait"]);
+    assert_eq!(home.json(&["scrub", IMAGE, "--status"])["kib_per_second"].as_u64(), Some(1024), "as before the pause");
+    home.says(0, &["scrub", IMAGE, "--pause"]);
+    let resumed = home.json(&["scrub", IMAGE, "--resume", "--rate", "512K", "--no-wait"]);
+    assert!(resumed["is_paused"].as_bool() == Some(false) && resumed["kib_per_second"].as_u64() == Some(512), "{resumed:#}");
     home.kill(IMAGE);
     home.attach(IMAGE, &[]);
     assert_eq!(home.json(&["scrub", IMAGE, "--status"])["is_under_way"].as_bool(), Some(true), "the next server goes on");

@@ -27,7 +27,9 @@ pub struct Configured {
     pub words: Vec<String>,
 }
 
-fn directory() -> PathBuf {
+/// Returns the directory of such files.
+#[must_use]
+pub fn directory() -> PathBuf {
     std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map_or_else(|| DIRECTORY.into(), PathBuf::from)
 }
 

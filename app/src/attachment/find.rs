@@ -1,6 +1,8 @@
 //! Finding a volume by its name: a path, a label, a UUID, where it is attached, or its name in /etc/onefold.
 //!
-//! 1. A name that exists as a path, or that holds a slash, is never taken for another one. A name in /etc/onefold goes before a label.
+//! 1. A name that exists as a path, or that holds a slash, is never taken for another one; if it is also one in /etc/onefold, it is
+//!    refused. A name in /etc/onefold goes before a label, and what it names is no path without a slash. A mount point stands for its
+//!    device.
 //! 2. A label or UUID finds an attached volume first, then one seen before, then one on a block device. A name that fits several volumes is
 //!    refused.
 
@@ -12,6 +14,7 @@ use super::session;
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::volume::peek;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use uuid::Uuid;
@@ -44,9 +47,17 @@ impl Found {
 /// # Errors
 /// When there is none, or several fit.
 pub fn find(name: &str) -> Outcome<Found> {
-    let is_path = name.contains('/') || Path::new(name).exists();
-    let configured = if is_path { None } else { configured::named(name)? };
-    find_volume(configured.as_ref().map_or(name, |configured| &configured.volume))
+    let configured = configured::named(name)?;
+    if Path::new(name).exists() && configured.is_some() {
+        let message = format!("'{name}' is a file here, and a name in {}", configured::directory().display());
+        return Err(Failed::new(Exit::Usage, message).next(format!("Write ./{name} for the file, or go to another folder.")));
+    }
+    match configured {
+        // Its name is that of no file here.
+        Some(configured) if !configured.volume.contains('/') => find_by_label(&configured.volume, &record::by_life(&run_directory()?)?.0),
+        Some(configured) => find_volume(&configured.volume),
+        None => find_volume(name),
+    }
 }
 
 fn find_volume(name: &str) -> Outcome<Found> {
@@ -60,6 +71,11 @@ fn find_volume(name: &str) -> Outcome<Found> {
     if let Some(record) = last_name(Path::new(name)).and_then(|last| records.iter().find(|r| r.path == last)) {
         return Ok(Found { path: record.path.clone(), attached: Some(record.clone()) });
     }
+    find_by_label(name, &records)
+}
+
+/// Finds a volume by its label or UUID.
+fn find_by_label(name: &str, records: &[Record]) -> Outcome<Found> {
     let uuid = Uuid::parse_str(name).ok().map(|uuid| uuid.to_string());
     let fits = |id: Option<&str>, label: Option<&str>| label == Some(name) || (uuid.is_some() && id == uuid.as_deref());
     let mut found: Vec<Found> = records
@@ -106,6 +122,9 @@ fn by_path(path: &Path, records: &[Record]) -> Outcome<Found> {
             };
         }
     };
+    if let Some(record) = records.iter().find(|r| meta.is_dir() && is_mounted_from(&absolute, &r.location)) {
+        return Ok(Found { path: record.path.clone(), attached: Some(record.clone()) });
+    }
     if meta.is_dir() {
         return Err(Failed::new(Exit::NotFound, format!("{} is a directory, and a volume is a file or a block device", path.display()))
             .next("Name one by its path, label or UUID; `onefold list --all` shows those that were seen before."));
@@ -117,6 +136,13 @@ fn by_path(path: &Path, records: &[Record]) -> Outcome<Found> {
     }
     let attached = records.iter().find(|r| r.store.map_or(r.path == absolute, |known| known == store)).cloned();
     Ok(Found { path: absolute, attached })
+}
+
+/// Whether a folder is where the file system of this block device is mounted.
+fn is_mounted_from(folder: &Path, device: &str) -> bool {
+    let (Ok(here), Ok(device)) = (folder.metadata(), Path::new(device).metadata()) else { return false };
+    let above = folder.parent().and_then(|above| above.metadata().ok());
+    here.dev() == device.rdev() && above.is_none_or(|above| above.dev() != here.dev())
 }
 
 /// Returns the absolute path of a file that is missing, if its directory exists.

@@ -26,7 +26,6 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 use uuid::Uuid;
@@ -55,8 +54,8 @@ pub struct Arguments {
 /// When there is no such volume, it is in use or damaged, or the front-end is not available.
 pub fn run(arguments: &Arguments, typed: impl Iterator<Item = OsString>) -> Outcome<Exit> {
     let Some(volume) = arguments.volume.as_deref().filter(|_| !arguments.all) else { return attach_all() };
-    match configured::named(volume)?.filter(|_| !Path::new(volume).exists()) {
-        Some(configured) => attach(&with_options(&configured, typed)?, &configured.volume),
+    match configured::named(volume)? {
+        Some(configured) => attach(&with_options(&configured, typed)?, volume),
         None => attach(arguments, volume),
     }
 }
@@ -78,13 +77,22 @@ fn with_options(configured: &Configured, typed: impl Iterator<Item = OsString>) 
 /// Attaches all volumes of /etc/onefold that are not attached yet, and goes on where one fails.
 fn attach_all() -> Outcome<Exit> {
     let mut first = None;
-    for configured in configured::all()? {
+    let all = configured::all()?;
+    if all.is_empty() {
+        complain(format_args!("onefold: {} has no file NAME.toml, so there is nothing to attach", configured::directory().display()));
+    }
+    for configured in all {
         let attached = configured.and_then(|configured| {
-            if find(&configured.volume)?.attached.is_some() {
-                return Ok(Exit::Done);
+            let name = &configured.name;
+            let options = with_options(&configured, std::iter::once(OsString::from(name)))?;
+            let named = |failed: Failed| Failed { message: format!("{name}: {}", failed.message), ..failed };
+            match find(name).map_err(named)?.attached {
+                Some(record) => {
+                    complain(format_args!("onefold: {name} is attached already: {}", record.location));
+                    Ok(Exit::Done)
+                }
+                None => attach(&options, name).map_err(named),
             }
-            let name = OsString::from(&configured.name);
-            attach(&with_options(&configured, std::iter::once(name))?, &configured.volume)
         });
         match attached {
             Ok(Exit::Done) => {}

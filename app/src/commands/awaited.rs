@@ -10,11 +10,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// The time between two lines of progress.
 const SAY_AGAIN: Duration = Duration::from_secs(2);
 
-/// How far the work is.
+/// The progress of the work.
 pub(super) enum Progress {
     Over,
     Paused,
-    /// What was done since the beginning, and what is left, are in the same unit.
+    /// `done` since the beginning, and `left`, in the same unit.
     UnderWay {
         line: String,
         done: u64,

@@ -37,6 +37,8 @@ struct Checked {
     findings: Vec<Line>,
     passes: u64,
     bytes_read: u64,
+    /// Whether the content of blocks was compared with their fingerprints.
+    content_read: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -127,6 +129,9 @@ impl Report for Checked {
         if all > listed {
             table = table.line(format!("and {} more", all - listed));
         }
+        if self.sound && !self.content_read {
+            table = table.line("The content of blocks was not looked at; --data compares it with its fingerprints.");
+        }
         table.line(match (self.sound, self.garbage) {
             (true, 0) => "The volume is sound.",
             (true, _) => "The volume is sound. Some space is garbage; a recount gives it back while the volume is attached.",
@@ -188,6 +193,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
         findings: listener.lines,
         passes: report.passes,
         bytes_read: report.bytes_read.get(),
+        content_read: arguments.data,
     };
     print(&checked, Style::of(arguments.json));
     Ok(if checked.sound { Exit::Done } else { Exit::Damaged })

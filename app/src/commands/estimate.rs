@@ -29,7 +29,7 @@ const INDEX_SHARE: (u64, u64) = (21, 128);
 ///
 /// Reads all of them and writes nothing. Blocks are 4 KiB; the last one of a file is filled up with zeros. Trees are read without following
 /// links, each file once however many names it has, and without the file systems mounted in them; what ext4 would write of its own to hold
-/// them counts, too.
+/// them counts, too. What is named twice, or lies in a tree that is named, too, counts as if it were stored twice.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Files, block devices and directories.

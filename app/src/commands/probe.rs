@@ -1,5 +1,6 @@
 //! `probe`: tells whether there is a volume on a file or device, for udev and scripts.
 
+use crate::attachment::find::find;
 use crate::exit::Outcome;
 use crate::output::table::Table;
 use crate::output::{self, Report, Style, print};
@@ -8,7 +9,7 @@ use onefold_engine::format::superblock::VERSION;
 use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 /// Tell whether a file or device holds a volume, and which
@@ -16,8 +17,8 @@ use uuid::Uuid;
 /// Reads the superblocks alone, attached or not. Ends with 3 where there is no volume.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// File or block device.
-    path: PathBuf,
+    /// File or block device; or a label, a UUID, or a name in /etc/onefold.
+    path: String,
     /// Print the variables that udev imports: ID_FS_TYPE, ID_FS_UUID, ID_FS_LABEL and others.
     #[arg(long, conflicts_with = "json")]
     udev: bool,
@@ -86,9 +87,12 @@ fn variables(probed: &Probed) -> String {
 /// # Errors
 /// When it cannot be read, or there is no volume on it.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let superblock = peek(&arguments.path)?.superblock;
+    // udev asks for devices, at once and without a look at anything else.
+    let is_path = arguments.path.contains('/') || Path::new(&arguments.path).exists();
+    let path = if is_path { PathBuf::from(&arguments.path) } else { find(&arguments.path)?.path };
+    let superblock = peek(&path)?.superblock;
     let probed = Probed {
-        path: arguments.path.clone(),
+        path,
         uuid: Uuid::from_bytes(superblock.uuid).to_string(),
         label: superblock.label,
         format_version: VERSION,

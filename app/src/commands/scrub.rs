@@ -14,6 +14,7 @@ use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
 use std::path::PathBuf;
 
+const RATE: Size = Size(16 << 20);
 const RATE_MIN: u64 = 64 << 10;
 
 /// Read everything that a volume has on its device, and find what is damaged
@@ -27,9 +28,9 @@ const RATE_MIN: u64 = 64 << 10;
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
     volume: String,
-    /// Read at most this much in a second.
-    #[arg(long, value_name = "SIZE", value_parser = rate, default_value = "16M")]
-    rate: Size,
+    /// Read at most this much in a second; 16M if it is not given, and after a pause as before it.
+    #[arg(long, value_name = "SIZE", value_parser = rate)]
+    rate: Option<Size>,
     /// Rest until it is resumed.
     #[arg(long, conflicts_with_all = ["resume", "cancel", "status"])]
     pause: bool,
@@ -139,7 +140,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Exit::Damaged,
         format!("{path}: {} damaged", if damaged == 1 { "1 block is".to_owned() } else { format!("{damaged} blocks are") }),
     )
-    .next(format!("Copy what is dear to you. Then detach: `onefold check --data {path}` names what is lost, and `--repair` gives it up.")))
+    .next(format!(
+        "Copy what is dear to you. Then detach: `onefold check --data --repair {path}` names the logical blocks that are lost, and asks \
+         before it gives them up."
+    )))
 }
 
 fn order(arguments: &Arguments, before: &Scrub, record: &Record) -> Outcome<Option<OrderScrub>> {
@@ -147,16 +151,18 @@ fn order(arguments: &Arguments, before: &Scrub, record: &Record) -> Outcome<Opti
         let message = format!("{what}: no scrub of {} is under way", record.path.display());
         Failed::new(Exit::Usage, message).next(format!("`onefold scrub {}` begins one.", record.path.display()))
     };
-    let kib_per_second = u32::try_from(arguments.rate.0 >> 10).unwrap_or(u32::MAX);
+    let begin = |rate: Size| OrderScrub::Begin { kib_per_second: u32::try_from(rate.0 >> 10).unwrap_or(u32::MAX) };
     match arguments {
         Arguments { status: true, .. } => Ok(None),
         Arguments { pause: true, .. } if !before.is_under_way => Err(none("--pause")),
         Arguments { resume: true, .. } if !before.is_under_way => Err(none("--resume")),
         Arguments { cancel: true, .. } if !before.is_under_way => Err(none("--cancel")),
         Arguments { pause: true, .. } => Ok(Some(OrderScrub::Pause)),
+        // One that is under way goes on at the new rate.
+        Arguments { resume: true, rate: Some(rate), .. } => Ok(Some(begin(*rate))),
         Arguments { resume: true, .. } => Ok(Some(OrderScrub::Resume)),
         Arguments { cancel: true, .. } => Ok(Some(OrderScrub::Cancel)),
-        _ => Ok(Some(OrderScrub::Begin { kib_per_second })),
+        _ => Ok(Some(begin(arguments.rate.unwrap_or(RATE)))),
     }
 }
 

@@ -50,6 +50,8 @@ struct Attached {
     record: Record,
     /// The condition; none where the server does not answer.
     condition: Option<Condition>,
+    /// The program that serves it, if that can be found out. It may be an older one than is installed now.
+    program: Option<PathBuf>,
 }
 
 /// The facts of a superblock.
@@ -131,7 +133,7 @@ impl Report for Status {
             table = medium.rows(table);
         }
         let interval = self.volume.as_ref().and_then(|medium| medium.guard_ms).map(every);
-        let Some(Attached { record, condition }) = &self.attached else {
+        let Some(Attached { record, condition, program }) = &self.attached else {
             let state = self.volume.as_ref().map(|m| match (m.clean, m.garbage_possible) {
                 (true, false) => "detached, clean",
                 (true, true) => "detached, clean; some space is garbage until the next attach has recounted it",
@@ -149,6 +151,7 @@ impl Report for Status {
             .row("state", &condition.state)
             .row("size for clients", Size(condition.bytes))
             .row("server", format!("pid {}", condition.pid))
+            .row_if("program", program.as_ref().map(|program| program.display()))
             .row("I/O", &condition.io)
             .row_if("guard", guard)
             .row_if("adapted to", condition.adaptation.as_ref().map(Adaptation::in_a_line))
@@ -181,7 +184,9 @@ fn status(name: &str) -> Outcome<Status> {
         None => None,
         Some(record) => {
             let condition = questions::condition(&record).map_err(|failed| unanswered = Some(failed)).ok();
-            Some(Attached { record, condition })
+            let pid = condition.as_ref().map(|condition| condition.pid);
+            let program = pid.and_then(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok());
+            Some(Attached { record, condition, program })
         }
     };
     let store = attached.as_ref().and_then(|attached| attached.condition.as_ref()?.store.clone());

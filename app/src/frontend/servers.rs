@@ -1,5 +1,6 @@
 //! The servers that a supervisor starts, one after the other.
 
+use crate::attachment::growth;
 use crate::attachment::launch::{self, End, LaunchReport};
 use crate::attachment::plan::Plan;
 use crate::attachment::process::Process;
@@ -15,6 +16,8 @@ use std::process::Stdio;
 /// The largest number of messages for the next server, which get to it by its command line; the newest are kept.
 const SAID_MAX: usize = 8;
 const DIED: &str = "the server that had the volume before has died";
+const UPGRADED: &str = "another program was installed, and serves now";
+const GROWS: &str = "the server gave way to the next one, so that the volume can grow";
 
 /// The servers of an attachment, one after the other: this program, run by a plan.
 pub struct Servers<'a> {
@@ -27,10 +30,16 @@ pub struct Servers<'a> {
 impl Servers<'_> {
     /// Returns the command that starts the next one; it still has to inherit what clients hold.
     pub fn next_server(&mut self) -> Start {
-        let program = upgrade::take_program(&Places::of(&self.plan.directory, &self.plan.id).program);
+        let places = Places::of(&self.plan.directory, &self.plan.id);
+        let program = upgrade::take_program(&places.program);
         self.is_upgraded = program.is_some();
         if self.plan.is_replacement {
-            let message = if self.is_upgraded { "another program was installed, and serves now" } else { DIED };
+            let is_to_grow = growth::ordered(&places).is_some();
+            let message = match (self.is_upgraded, is_to_grow) {
+                (true, _) => UPGRADED,
+                (false, true) => GROWS,
+                (false, false) => DIED,
+            };
             self.plan.messages.push(Message::now(message));
             let old = self.plan.messages.len().saturating_sub(SAID_MAX);
             self.plan.messages.drain(..old);

@@ -192,8 +192,8 @@ fn text(notice: &Notice) -> String {
             `--read-only` and copy its content to a new volume"
                 .to_owned()
         }
-        Notice::Damage { what, at } => format!("damage: {what} at {at}. `onefold check` tells more"),
-        Notice::Mended { what, at } => format!("mended: {what} at {at}. Memory had it, and it is written again"),
+        Notice::Damage { what, at } => format!("damage: {what} at {at}. After a detach `onefold check --data` tells more"),
+        Notice::Mended { what, at } => format!("mended: {what} at {at}. Memory had it, and it is written again soon"),
         Notice::Scrubbed { damaged: 0, mended: 0 } => "a scrub has found no damage".to_owned(),
         Notice::Scrubbed { damaged, mended: 0 } => format!("a scrub has found damage: {damaged} blocks"),
         Notice::Scrubbed { damaged, mended } => format!("a scrub has found damage: {damaged} blocks, and {mended} that are written again"),

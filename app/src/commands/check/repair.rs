@@ -31,6 +31,8 @@ struct Repaired {
     lost: u64,
     /// The first thousand runs of them.
     lost_runs: Vec<LostRun>,
+    /// Whether the content of blocks was compared with their fingerprints.
+    content_read: bool,
     #[serde(skip)]
     is_empty: bool,
 }
@@ -47,7 +49,9 @@ impl Report for Repaired {
     fn table(&self) -> Table {
         let table = Table::new().row("backing store", self.path.display());
         if self.is_empty {
-            return table.line("There is nothing to repair.");
+            let table = table.line("There is nothing to repair.");
+            let unread = "The content of blocks was not looked at; --data does, and gives up what is damaged.";
+            return if self.content_read { table } else { table.line(unread) };
         }
         let mut table = table
             .row_if("log", self.log.as_ref().map(|damage| format!("cut off before its damage: {damage}")))
@@ -108,7 +112,7 @@ fn repair(arguments: &Arguments, path: &Path, medium: &mut Writable<'_>) -> Outc
     let mut lost = Lost { runs: Vec::new(), progress: Progress::new() };
     let planned = plan(medium, device_bytes, &settings, &mut lost).map_err(|error| failed(path, error))?;
     lost.progress.end();
-    let mut report = repaired(path, &planned, lost.runs);
+    let mut report = repaired(path, &planned, lost.runs, arguments.data);
     let style = Style::of(arguments.json);
     if planned.is_empty() {
         print(&report, style);
@@ -129,7 +133,7 @@ fn repair(arguments: &Arguments, path: &Path, medium: &mut Writable<'_>) -> Outc
     Ok(if report.lost == 0 { Exit::Done } else { Exit::Damaged })
 }
 
-fn repaired(path: &Path, plan: &Plan, lost_runs: Vec<LostRun>) -> Repaired {
+fn repaired(path: &Path, plan: &Plan, lost_runs: Vec<LostRun>, content_read: bool) -> Repaired {
     Repaired {
         path: path.to_path_buf(),
         done: false,
@@ -141,6 +145,7 @@ fn repaired(path: &Path, plan: &Plan, lost_runs: Vec<LostRun>) -> Repaired {
         counts: plan.counts,
         lost: plan.lost,
         lost_runs,
+        content_read,
         is_empty: plan.is_empty(),
     }
 }
