@@ -61,14 +61,15 @@ fn all_that_are_named_are_attached_and_a_wrong_one_does_not_keep_the_others_away
 #[test]
 fn a_name_is_not_that_of_a_file_which_happens_to_be_here() {
     let home = Home::new();
-    for image in ["disk.img", "photos"] {
-        home.says(0, &["create", image, "--size", "32M"]);
-    }
+    home.says(0, &["create", "disk.img", "--size", "32M", "--label", "of the disk"]);
+    home.says(0, &["create", "photos", "--size", "32M"]);
     configure(&home, "photos", &format!("volume = \"{}\"\nnbd = true\n", home.path("disk.img")));
     for verb in ["attach", "check", "stats"] {
         home.complaint(2, &[verb, "photos"], "Write ./photos for the file");
     }
     home.says(0, &["check", "./photos"]);
+    assert!(home.says(0, &["attach", "--all"]).starts_with("nbd+unix"), "no word was typed, so nothing is ambiguous");
+    home.says(0, &["detach", "of the disk"]);
     // No path, but a label that no volume has.
     configure(&home, "music", "volume = \"disk.img\"\nnbd = true\n");
     home.complaint(3, &["attach", "music"], "no volume is called 'disk.img'");

@@ -6,7 +6,7 @@
 //! 2. A label or UUID finds an attached volume first, then one seen before, then one on a block device. A name that fits several volumes is
 //!    refused.
 
-use super::configured;
+use super::configured::{self, Configured};
 use super::directory::run_directory;
 use super::known;
 use super::record::{self, Places, Record};
@@ -52,12 +52,16 @@ pub fn find(name: &str) -> Outcome<Found> {
         let message = format!("'{name}' is a file here, and a name in {}", configured::directory().display());
         return Err(Failed::new(Exit::Usage, message).next(format!("Write ./{name} for the file, or go to another folder.")));
     }
-    match configured {
-        // Its name is that of no file here.
-        Some(configured) if !configured.volume.contains('/') => find_by_label(&configured.volume, &record::by_life(&run_directory()?)?.0),
-        Some(configured) => find_volume(&configured.volume),
-        None => find_volume(name),
-    }
+    configured.map_or_else(|| find_volume(name), |configured| find_configured(&configured))
+}
+
+/// Finds the volume of a file in /etc/onefold, whatever lies in the current folder.
+///
+/// # Errors
+/// When there is none, or several fit.
+pub fn find_configured(configured: &Configured) -> Outcome<Found> {
+    let volume = &configured.volume;
+    if volume.contains('/') { find_volume(volume) } else { find_by_label(volume, &record::by_life(&run_directory()?)?.0) }
 }
 
 fn find_volume(name: &str) -> Outcome<Found> {

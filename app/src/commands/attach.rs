@@ -3,7 +3,7 @@
 use crate::attachment::configured::{self, Configured};
 use crate::attachment::deadline::Deadline;
 use crate::attachment::directory::run_directory;
-use crate::attachment::find::find;
+use crate::attachment::find::{Found, find, find_configured};
 use crate::attachment::launch::{self, End};
 use crate::attachment::plan::{Options, Plan};
 use crate::attachment::process::Process;
@@ -55,8 +55,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, typed: impl Iterator<Item = OsString>) -> Outcome<Exit> {
     let Some(volume) = arguments.volume.as_deref().filter(|_| !arguments.all) else { return attach_all() };
     match configured::named(volume)? {
-        Some(configured) => attach(&with_options(&configured, typed)?, volume),
-        None => attach(arguments, volume),
+        Some(configured) => attach(&with_options(&configured, typed)?, find(volume)?),
+        None => attach(arguments, find(volume)?),
     }
 }
 
@@ -86,13 +86,12 @@ fn attach_all() -> Outcome<Exit> {
             let name = &configured.name;
             let options = with_options(&configured, std::iter::once(OsString::from(name)))?;
             let named = |failed: Failed| Failed { message: format!("{name}: {}", failed.message), ..failed };
-            match find(name).map_err(named)?.attached {
-                Some(record) => {
-                    complain(format_args!("onefold: {name} is attached already: {}", record.location));
-                    Ok(Exit::Done)
-                }
-                None => attach(&options, name).map_err(named),
+            let found = find_configured(&configured).map_err(named)?;
+            if let Some(record) = found.attached {
+                complain(format_args!("onefold: {name} is attached already: {}", record.location));
+                return Ok(Exit::Done);
             }
+            attach(&options, found).map_err(named)
         });
         match attached {
             Ok(Exit::Done) => {}
@@ -106,8 +105,8 @@ fn attach_all() -> Outcome<Exit> {
     Ok(first.unwrap_or(Exit::Done))
 }
 
-fn attach(arguments: &Arguments, volume: &str) -> Outcome<Exit> {
-    let plan = plan(arguments, volume)?;
+fn attach(arguments: &Arguments, found: Found) -> Outcome<Exit> {
+    let plan = plan(arguments, found)?;
     let places = Places::of(&plan.directory, &plan.id);
     let _ = End::take(&places.end);
     growth::clear(&places);
@@ -142,13 +141,12 @@ fn announce(location: &str) {
     let _ = writeln!(out, "{location}").and_then(|()| out.flush());
 }
 
-fn plan(arguments: &Arguments, volume: &str) -> Outcome<Plan> {
+fn plan(arguments: &Arguments, found: Found) -> Outcome<Plan> {
     let Size(memory) = arguments.options.memory;
     if memory < Accountant::BYTES_MIN {
         return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", Size(memory), Size(Accountant::BYTES_MIN))));
     }
     let directory = run_directory()?;
-    let found = find(volume)?;
     if let Some(record) = found.lasting()? {
         return Err(in_use(record));
     }
