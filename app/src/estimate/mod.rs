@@ -138,7 +138,8 @@ impl Looker {
         let names = kinds.into_names().into_iter();
         let mut kinds: Vec<(String, Blocks)> = names.zip((0..self.blocks.len()).map(blocks)).collect();
         if files.things > 0 && files.files > 0 {
-            kinds.push((file_system::NAME.to_owned(), file_system::blocks(&files)));
+            let content = self.blocks.iter().map(|(zero, written)| zero + written).sum();
+            kinds.push((file_system::NAME.to_owned(), file_system::blocks(&files, content)));
         }
         let all: Blocks = kinds.iter().map(|(_, blocks)| *blocks).sum();
         let written = (all.written as f64).max(1.0);

@@ -1,21 +1,24 @@
-//! Finding the files and devices to read.
+//! Reading files, block devices and trees.
 //!
-//! 1. A link that the user names is followed; a link inside a tree is not, so that nothing is read twice. A file with several names is
-//!    read once.
-//! 2. Nobody enters other file systems that are mounted inside a tree: /proc has no content.
-//! 3. What cannot be read inside a tree is reported and counted; what the user names has to be readable.
+//! 1. The next files are opened, and the kernel begins to read them, while one is read: of a tree of small files, most of the time is spent
+//!    waiting for one of them after the other.
+//! 2. What cannot be read inside a tree is reported and counted; what the user names has to be readable.
 
 use super::ScanError;
-use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE};
-use std::collections::HashSet;
-use std::fs::{DirEntry, File, Metadata};
+use super::walk::{Found, Walk};
+use onefold_engine::units::BLOCK_SIZE;
+use rustix::fs::{Advice, fadvise};
+use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The number of bytes that are read at once: the length of a buffer.
 pub const READ_BYTES: usize = 256 * BLOCK_SIZE;
+/// The files that are open while the one before them is read. The kernel reads up to [`READ_BYTES`] of each ahead.
+const FILES_AHEAD: usize = 32;
 
 /// Takes what is read.
 pub trait Visitor {
@@ -53,81 +56,75 @@ enum FileFailure {
     Final(ScanError),
 }
 
+/// What comes next.
+enum Ahead {
+    File { path: PathBuf, file: File, is_named: bool },
+    Unread(ScanError),
+}
+
 struct Reading<'a, V> {
     visitor: &'a mut V,
     stop: Option<&'a AtomicBool>,
-    counts: FileCounts,
-    /// The files with several names that were read, by device and inode.
-    seen: HashSet<(u64, u64)>,
+    walk: Walk,
+    ahead: VecDeque<Ahead>,
+    files: u64,
+    unread: u64,
     buffer: Vec<u8>,
 }
 
-/// Reads files, block devices and trees, in the order of their names. The last block of a file is filled up with zeros, as a file system
+/// Reads files, block devices and trees ([`Walk`] has the order). The last block of a file is filled up with zeros, as a file system
 /// stores it. `stop`, which another thread sets, ends it early.
 ///
 /// # Errors
 /// Fails if something that was named cannot be read, the visitor cannot go on, or it was interrupted.
 pub fn read_files<V: Visitor>(paths: &[PathBuf], stop: Option<&AtomicBool>, visitor: &mut V) -> Result<FileCounts, ScanError> {
-    let mut reading = Reading { visitor, stop, counts: FileCounts::default(), seen: HashSet::new(), buffer: Vec::new() };
-    for path in paths {
-        let metadata = std::fs::metadata(path).map_err(ScanError::io(path))?;
-        let kind = metadata.file_type();
-        if kind.is_dir() {
-            reading.tree(path, metadata.dev())?;
-        } else if kind.is_file() || kind.is_block_device() {
-            reading.file(path, &metadata).map_err(|(FileFailure::Unread(error) | FileFailure::Final(error))| error)?;
-        } else {
-            return Err(ScanError::NotScannable { path: path.clone() });
-        }
-    }
-    Ok(reading.counts)
+    let (walk, ahead, buffer) = (Walk::new(paths)?, VecDeque::new(), Vec::new());
+    Reading { visitor, stop, walk, ahead, files: 0, unread: 0, buffer }.run()
 }
 
 impl<V: Visitor> Reading<'_, V> {
-    fn tree(&mut self, top: &Path, device: u64) -> Result<(), ScanError> {
-        let mut directories = vec![top.to_path_buf()];
-        while let Some(directory) = directories.pop() {
-            let listed = std::fs::read_dir(&directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-            let mut entries = match listed {
-                Ok(entries) => entries,
-                Err(error) if directory == top => return Err(ScanError::io(top)(error)),
-                Err(error) => {
-                    self.pass_over(&ScanError::io(&directory)(error));
-                    continue;
-                }
-            };
-            entries.sort_by_key(DirEntry::file_name);
-            let bytes = std::fs::metadata(&directory).map_or(0, |metadata| metadata.len());
-            self.counts.directory_blocks += bytes.div_ceil(BLOCK_BYTES).max(1);
-            self.counts.things += 1;
-            for entry in entries {
-                let path = entry.path();
-                match entry.metadata() {
-                    Ok(metadata) if metadata.is_dir() && metadata.dev() == device => directories.push(path),
-                    Ok(metadata) if metadata.is_file() => match self.file(&path, &metadata) {
-                        Ok(()) => self.counts.things += 1,
-                        Err(FileFailure::Unread(error)) => self.pass_over(&error),
-                        Err(FileFailure::Final(error)) => return Err(error),
-                    },
-                    Ok(_) => self.counts.things += 1,
-                    Err(error) => self.pass_over(&ScanError::io(&path)(error)),
-                }
+    fn run(mut self) -> Result<FileCounts, ScanError> {
+        loop {
+            self.look_ahead()?;
+            match self.ahead.pop_front() {
+                Some(Ahead::File { path, file, is_named }) => match self.file(&path, file) {
+                    Ok(()) => {}
+                    Err(FileFailure::Unread(error)) if !is_named => self.pass_over(&error),
+                    Err(FileFailure::Unread(error) | FileFailure::Final(error)) => return Err(error),
+                },
+                Some(Ahead::Unread(error)) => self.pass_over(&error),
+                None => return Ok(FileCounts { files: self.files, unread: self.unread, ..self.walk.counts() }),
             }
+        }
+    }
+
+    fn look_ahead(&mut self) -> Result<(), ScanError> {
+        while self.ahead.len() < FILES_AHEAD {
+            let ahead = match self.walk.next()? {
+                Some(Found::File { path, is_named }) => match File::open(&path) {
+                    Ok(file) => {
+                        // Advice: where the kernel takes none, reading is slower.
+                        let _ = fadvise(&file, 0, NonZeroU64::new(READ_BYTES as u64), Advice::WillNeed);
+                        Ahead::File { path, file, is_named }
+                    }
+                    Err(error) if is_named => return Err(ScanError::io(&path)(error)),
+                    Err(error) => Ahead::Unread(ScanError::io(&path)(error)),
+                },
+                Some(Found::Unread(error)) => Ahead::Unread(error),
+                None => return Ok(()),
+            };
+            self.ahead.push_back(ahead);
         }
         Ok(())
     }
 
     fn pass_over(&mut self, error: &ScanError) {
-        self.counts.unread += 1;
+        self.unread += 1;
         self.visitor.unread(error);
     }
 
-    fn file(&mut self, path: &Path, metadata: &Metadata) -> Result<(), FileFailure> {
-        if metadata.is_file() && metadata.nlink() > 1 && !self.seen.insert((metadata.dev(), metadata.ino())) {
-            return Ok(());
-        }
-        let mut file = File::open(path).map_err(|error| FileFailure::Unread(ScanError::io(path)(error)))?;
-        self.counts.files += 1;
+    fn file(&mut self, path: &Path, mut file: File) -> Result<(), FileFailure> {
+        self.files += 1;
         self.visitor.begins(path);
         loop {
             if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {

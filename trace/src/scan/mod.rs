@@ -9,6 +9,7 @@
 mod count;
 pub mod files;
 mod tally;
+mod walk;
 
 pub use count::{Counting, MEMORY_BYTES_MIN};
 pub use files::FileCounts;
