@@ -40,6 +40,14 @@ pub struct OutOfLineCounts {
     pub linked: u64,
 }
 
+impl OutOfLineCounts {
+    /// The LBNs that are still to be looked up: skipped, taken from the buffer, and asked for.
+    #[must_use]
+    pub const fn waiting_lbns(&self) -> u64 {
+        self.skipped.lbns() + self.taken.lbns() + self.asked_lbns
+    }
+}
+
 /// A scrub: how far it is, and what the last one found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubCounts {

@@ -174,10 +174,11 @@ impl From<Stats> for Account {
             epochs: Some(l.into()),
             log: (s.log.is_some() || l.units != Units::default()).then(|| l.into()),
             found: Some(l.duplicates + l.unchanged + l.zeroes),
+            // Links that were removed since the last commit still count.
             usage: Some(BlockUsage {
-                linked: s.unique_blocks + s.shared_blocks,
+                linked: s.unique_blocks + s.shared_blocks - s.gone.blocks,
                 shared: Some(s.shared_blocks),
-                kept: s.kept_blocks,
+                kept: s.kept_blocks + s.gone.blocks,
                 free: Some(s.free_blocks),
                 log: s.log.map_or(0, |log| log.plain + log.places),
             }),

@@ -28,6 +28,11 @@ pub trait Machine {
         0
     }
 
+    /// Returns whether duplicates are left to be looked for out of line.
+    fn waits_out_of_line(&self) -> bool {
+        false
+    }
+
     /// Returns the share of writes that are to get their fingerprint at once, in per cent.
     fn selectivity(&self) -> u8 {
         ALL
@@ -95,6 +100,11 @@ impl Machine for Engine {
 
     fn linked_out_of_line(&self) -> u64 {
         Self::linked_out_of_line(self)
+    }
+
+    fn waits_out_of_line(&self) -> bool {
+        let work = self.stats().out_of_line;
+        work.is_on && work.waiting_lbns() + work.candidates > 0
     }
 
     fn selectivity(&self) -> u8 {

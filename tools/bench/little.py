@@ -1,19 +1,21 @@
-"""Replays the recorded traces with an index of two bytes for each stored block, which misses duplicates, and looks for them out of line.
+"""Replays recorded and smartphone-like traces with an index of two bytes for each stored block, which misses duplicates, and looks for
+them out of line.
 
 `onefold-lab replay` does the work; all figures of one run of ./dev bench come from the same replays. What is found is the number of
-client blocks less the blocks that hold them, when the trace is over and its volume was idle for a minute.
+client blocks less the blocks that hold them, when the trace is over and no work out of line is left. `traces.py` has the traces.
 """
 
 import concurrent.futures
 import functools
-import glob
 import json
 import os
 import subprocess
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+from traces import recorded_and_phones
+
+# 0.19 to 0.92 million writes each.
+PHONE_SCALE = "0.01"
 SCHEMES = ("ordered-anticipate", "packed")
-# Of the 8 bytes of an entry.
 BYTES_PER_BLOCK = 2
 # A share of nothing says nothing.
 FOUND_MIN = 100
@@ -36,22 +38,20 @@ def written(report):
 
 def compare(case):
     """Returns the case's name, the share of a full index's finds, and the units written for each block that work out of line frees."""
-    trace, scheme = case
+    name, trace, scheme = case
     full = replay(trace, scheme)
     little = ["--index-memory", str(max(full["space"]["linked"] * BYTES_PER_BLOCK, 512))]
     both, inline = (replay(trace, scheme, *little, *more) for more in ([], ["--no-out-of-line"]))
-    name = f"{os.path.basename(trace).split('.')[0]}, {scheme}"
     freed = found(both) - found(inline)
     share = 100 * found(both) / found(full) if found(full) >= FOUND_MIN else None
     units = (written(both) - written(inline)) / freed if freed >= FOUND_MIN else None
-    return f"{name}: {found(inline)} in line, {freed} out of line, of {found(full)}", share, units
+    return f"{name}, {scheme}: {found(inline)} in line, {freed} out of line, of {found(full)}", share, units
 
 
 @functools.cache
 def results():
-    cases = [(trace, scheme) for trace in sorted(glob.glob(os.path.join(ROOT, "data", "traces", "*.tsv.zst"))) for scheme in SCHEMES]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(compare, cases))
+    with recorded_and_phones(PHONE_SCALE) as traces, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(compare, [(*trace, scheme) for trace in traces.items() for scheme in SCHEMES]))
 
 
 FIGURES = {"little-index-found": (1, min), "little-index-written": (2, max)}

@@ -2,22 +2,18 @@
 
 `onefold-lab replay` does the work; all figures of one run of ./dev bench come from the same replays. Extents are compared with those of
 the same replay in which no run is long enough, so that the same allocator places every block. Duplicates are those that are found in
-line, without zeros; content that an LBN has already is one, too. The traces are the recorded ones and smartphone-like ones, whose
-duplicates are drawn one by one. ONEFOLD_BENCH_PHONES chooses rows of SmartDedup's Table 1 (1,2,3,4,5,6), and ONEFOLD_BENCH_PHONE_SCALE
-the part of each that is made (0.001).
+line, without zeros; content that an LBN has already is one, too. `traces.py` has the traces.
 """
 
 import concurrent.futures
 import functools
-import glob
 import json
 import os
 import subprocess
-import tempfile
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-PHONES = os.environ.get("ONEFOLD_BENCH_PHONES", "1,2,3,4,5,6").split(",")
-SCALE = os.environ.get("ONEFOLD_BENCH_PHONE_SCALE", "0.001")
+from traces import recorded_and_phones
+
+PHONE_SCALE = "0.001"
 SCHEMES = ("ordered-anticipate", "packed")
 LENGTHS = (1, 2, 3, 4)
 LONGEST = LENGTHS[-1]
@@ -53,17 +49,9 @@ def compare(case):
 
 @functools.cache
 def results():
-    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as place:
-        recorded = sorted(glob.glob(os.path.join(ROOT, "data", "traces", "*.tsv.zst")))
-        traces = {os.path.basename(path).split(".")[0]: path for path in recorded}
-        for row in filter(None, PHONES):
-            name = f"phone-{row}"
-            traces[name] = os.path.join(place, name)
-            words = ["synth", "--out", traces[name], "--phone", row, "--scale", SCALE]
-            subprocess.run([os.environ["ONEFOLD_LAB"], *words], stdout=subprocess.DEVNULL, check=True)
-        cases = [(name, trace, scheme) for name, trace in traces.items() for scheme in SCHEMES]
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            return [case for case in pool.map(compare, cases) if case]
+    with recorded_and_phones(PHONE_SCALE) as traces, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        cases = [(*trace, scheme) for trace in traces.items() for scheme in SCHEMES]
+        return [case for case in pool.map(compare, cases) if case]
 
 
 FIGURES = {"filter-extents": "extents", "filter-duplicates": "lost"}

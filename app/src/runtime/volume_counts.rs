@@ -3,7 +3,7 @@
 pub use super::scrub_counts::{Found, Scrub};
 use super::tally::Count;
 use onefold_engine::interface::Class;
-use onefold_engine::stats::{Ledger, OutOfLineCounts, Progress, SkippedCounts, Stats};
+use onefold_engine::stats::{Ledger, OutOfLineCounts, Progress, Stats};
 use onefold_engine::units::BLOCK_BYTES;
 use serde::{Deserialize, Serialize};
 
@@ -201,8 +201,7 @@ pub struct OutOfLine {
 
 impl OutOfLine {
     fn of(counts: &OutOfLineCounts) -> Self {
-        let (skipped, taken) = (&counts.skipped, &counts.taken);
-        let lbns = |of: &SkippedCounts| of.named.used + of.unnamed.used + of.lbns_in_ranges;
+        let skipped = &counts.skipped;
         Self {
             is_on: counts.is_on,
             is_paused: counts.is_paused,
@@ -212,7 +211,7 @@ impl OutOfLine {
             skipped_without_max: skipped.unnamed.room,
             skipped_ranges: skipped.ranges.used,
             skipped_ranges_max: skipped.ranges.room,
-            waiting_lbns: lbns(skipped) + lbns(taken) + counts.asked_lbns,
+            waiting_lbns: counts.waiting_lbns(),
             looked_up_now: counts.candidates,
             swept_pages: counts.swept_pages,
             pages: counts.pages,

@@ -95,6 +95,13 @@ pub struct SkippedCounts {
     pub lbns_in_ranges: u64,
 }
 
+impl SkippedCounts {
+    /// The LBNs of all entries.
+    pub(crate) const fn lbns(&self) -> u64 {
+        self.named.used + self.unnamed.used + self.lbns_in_ranges
+    }
+}
+
 impl Skipped {
     /// Makes an empty buffer of `bytes`. An eighth is for LBNs alone, an eighth for ranges.
     pub fn new(bytes: u64, logical_blocks: u64) -> Self {

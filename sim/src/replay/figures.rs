@@ -196,7 +196,7 @@ impl Space {
             client_blocks,
             client_contents,
             linked: usage.map(|f| f.linked),
-            unique: usage.and_then(|f| Some(f.linked - f.shared?)),
+            unique: usage.and_then(|f| Some(f.linked.saturating_sub(f.shared?))),
             shared: usage.and_then(|f| f.shared),
             kept: usage.map(|f| f.kept),
             free: usage.and_then(|f| f.free),

@@ -2,7 +2,7 @@
 //!
 //! 1. The next request is sent after the recorded think time since the last one, and not before the rule and memory allow it.
 //! 2. Before a phase begins, and after the last one, everything is answered, and the client idles until delayed work has been written, so
-//!    that each phase bears its own cost.
+//!    that each phase bears its own cost. After the last one it idles until no duplicate is left to be looked for out of line, too.
 //! 3. Blocks compress to the sizes that the trace gives; if it gives none, to [`ASSUMED_BYTES`] or not at all.
 //! 4. Every read is compared with what the client wrote; on request, every block is read and compared at the end.
 
@@ -33,6 +33,8 @@ use std::sync::Arc;
 
 /// The time that the client idles between phases: twice the delay of non-critical updates, plus the commit period.
 const IDLE_NS: u64 = 62_000_000_000;
+/// The most such times at the end, for work out of line: an hour.
+const IDLES_MAX: u64 = 60;
 /// The largest number of blocks of a read that verifies the volume at the end.
 const LOOK_BLOCKS_MAX: u64 = 256;
 
@@ -126,10 +128,15 @@ pub fn replay_on<E: Display>(
     for (number, next) in (1u64..).zip(PlannedRequests::new(records.map(|record| record.map(assume_sizes)), request_bytes_max)) {
         match next.map_err(|e| e.to_string())? {
             Next::PlannedRequest(ask) => run.send(ask).map_err(|e| format!("request {number}: {e}"))?,
-            Next::Mark(name) => run.end_phase(&mut phases, name)?,
+            Next::Mark(name) => {
+                run.settle()?;
+                run.end_phase(&mut phases, name);
+            }
         }
     }
-    run.end_phase(&mut phases, String::new())?;
+    run.settle()?;
+    run.finish_out_of_line()?;
+    run.end_phase(&mut phases, String::new());
     let before = run.accounts();
     if plan.verify {
         run.look_at_everything()?;
@@ -192,12 +199,10 @@ impl ReplayRun {
     }
 
     /// Ends a phase, and begins the next one.
-    fn end_phase(&mut self, phases: &mut Phases, next: String) -> Result<(), String> {
-        self.settle()?;
+    fn end_phase(&mut self, phases: &mut Phases, next: String) {
         let accounts = self.accounts();
         let space = Space::of(self.truth.live(), accounts.machine.usage, self.rig.device.metadata_units());
         phases.begins(next, accounts, std::mem::take(&mut self.latencies), space);
-        Ok(())
     }
 
     /// Waits until everything is answered and delayed work is written.
@@ -206,10 +211,25 @@ impl ReplayRun {
             self.rig.take_turn(None)?;
             self.take_replies()?;
         }
+        self.idle()
+    }
+
+    fn idle(&mut self) -> Result<(), String> {
         self.rig.idle(self.rig.now_ns() + IDLE_NS)?;
         self.idled_ns += IDLE_NS;
         self.sent_ns = self.rig.now_ns();
         Ok(())
+    }
+
+    /// Waits until no duplicate is left to be looked for out of line.
+    fn finish_out_of_line(&mut self) -> Result<(), String> {
+        for _ in 0..IDLES_MAX {
+            if !self.rig.machine.waits_out_of_line() {
+                return Ok(());
+            }
+            self.idle()?;
+        }
+        Err("the work out of line did not end within an hour".to_owned())
     }
 
     /// Sends a request as soon as its time has come and the rule and memory allow it.

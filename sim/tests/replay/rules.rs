@@ -6,8 +6,8 @@ use fastrand::Rng;
 use onefold_engine::interface::Op;
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::Bytes;
-use onefold_sim::replay::run::{Plan, replay_on};
-use onefold_sim::replay::scheme::{ReadyScheme, ready};
+use onefold_sim::replay::run::{Plan, replay, replay_on};
+use onefold_sim::replay::scheme::{IndexLimits, ReadyScheme, Scheme, ready};
 use onefold_trace::record::{Block, ContentName, Op as Recorded, Record};
 use std::sync::{Arc, Mutex};
 
@@ -122,4 +122,30 @@ fn the_same_trace_gives_the_same_report() {
     let report = |plan: &Plan| onefold_sim::replay::run::replay("bursts", records(&trace), 5000, plan).expect("it runs");
     let plan = Plan { persistence: Persistence::Strong, ..on("ufs") };
     assert_eq!(report(&plan), report(&plan));
+}
+
+/// A thousand contents, and some of them again, at places of their own.
+fn few_copies() -> Vec<Record> {
+    let content =
+        |n: u64| Block::named(ContentName::Of(std::array::from_fn(|i| (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[i % 8])));
+    let write = |at: u64, n: u64| {
+        let mut record = Record::new(at * 1_000_000, Recorded::Write, Bytes(at * 4096), Bytes(4096));
+        record.blocks = vec![content(n)];
+        record
+    };
+    (0..1000).map(|n| write(n, n)).chain((0..20).map(|n| write(1000 + 7 * n, 37 * n))).collect()
+}
+
+#[test]
+fn work_out_of_line_is_waited_for() {
+    for scheme in [Scheme::OrderedAnticipate, Scheme::Packed] {
+        let linked = |is_out_of_line: bool| {
+            let index = IndexLimits { bytes_max: 512, is_out_of_line, ..IndexLimits::default() };
+            let plan = Plan { scheme, index, ..on("instant") };
+            let report = replay("copies", records(&few_copies()), 1 << 20, &plan).unwrap_or_else(|error| panic!("{error}"));
+            report.space.linked
+        };
+        assert_eq!(linked(true), Some(1000), "{scheme:?}");
+        assert!(linked(false) > Some(1005), "{scheme:?}: the index found them");
+    }
 }
