@@ -121,11 +121,17 @@ fn what_nothing_describes_any_more_is_lost_by_name() {
     assert!((100..200).chain([300]).all(|lbn| lost.contains(&lbn)) && lost.len() < 120, "{lost:?}");
     assert_eq!(unreadable(&home), lost, "what is lost is an error, and nothing else is");
     assert!(home.says(6, &["check", "--data", IMAGE]).contains("are lost; writing or discarding them heals them"));
+    let again = home.says(0, &["check", "--repair", IMAGE]);
+    assert!(again.contains(&format!("{} logical blocks", lost.len())) && again.contains("nothing to repair"), "{again}");
 
-    // Writing heals.
+    // A scrub tells of them. Writing heals.
     let socket = home.attach(IMAGE, &[]);
+    let (_, complaint) = home.expect(6, &["scrub", IMAGE, "--rate", "1G"]);
+    assert!(complaint.contains(&format!("{} blocks are lost", lost.len())), "{complaint}");
+    assert_eq!(home.json(&["stats", IMAGE])["scrub"]["lost_blocks"].as_u64(), Some(lost.len() as u64));
     let mut client = Client::ready_for(&socket, true, "");
     lost.iter().for_each(|&block| client.write(0, (block * BLOCK) as u64, &content(block)).unwrap());
+    assert!(home.says(0, &["scrub", IMAGE, "--rate", "1G"]).contains("no damage"));
     drop(client);
     home.says(0, &["detach", IMAGE]);
     assert_eq!(home.json(&["check", "--data", IMAGE])["sound"].as_bool(), Some(true));

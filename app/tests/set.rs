@@ -138,6 +138,34 @@ fn a_copy_with_a_new_uuid_is_attached_beside_its_original() {
     }
 }
 
+/// A snapshot of an attached volume: what was synced is on it, in pages or in the log.
+#[test]
+fn a_copy_of_an_attached_volume_is_attached_beside_it() {
+    const COPY: &str = "copy.img";
+    for mode in ["log", "ordered"] {
+        let home = Home::new();
+        home.says(0, &["create", IMAGE, "--size", "32M", "--commit-mode", mode]);
+        let socket = home.attach(IMAGE, &[]);
+        let mut client = Client::ready_for(&socket, true, "");
+        (0..300_u64).for_each(|block| client.write(0, block * 4096, &[block as u8; 4096]).unwrap());
+        client.command(FLUSH, 0, 0, 0).unwrap();
+        home.write(COPY, home.read(IMAGE));
+        client.write(0, 0, &[77; 4096]).unwrap();
+        let set = home.json(&["set", COPY, "--uuid", "new", "--label", "snapshot"]);
+        let other = home.attach(set["volume"]["uuid"].as_str().unwrap(), &[]);
+        let mut copied = Client::ready_for(&other, true, "");
+        for block in 0..300_u64 {
+            assert!(copied.read(block * 4096, 4096).unwrap() == [block as u8; 4096], "{mode}: block {block}");
+        }
+        assert!(client.read(0, 4096).unwrap() == [77; 4096], "{mode}: the original goes on");
+        drop((client, copied));
+        for volume in [IMAGE, COPY] {
+            home.says(0, &["detach", volume]);
+            home.says(0, &["check", "--data", volume]);
+        }
+    }
+}
+
 #[test]
 fn what_is_no_uuid_is_refused() {
     let home = created();

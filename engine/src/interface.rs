@@ -322,8 +322,8 @@ pub enum Notice {
     Damage { what: &'static str, at: u64 },
     /// The device had lost a copy of what memory still has, which is written again.
     Mended { what: &'static str, at: u64 },
-    /// A scrub has ended. It found `damaged` pieces of 4 KiB; `mended` others are written again.
-    Scrubbed { damaged: u64, mended: u64 },
+    /// A scrub has ended. It found `damaged` pieces of 4 KiB, and came to `lost` logical blocks; `mended` other pieces are written again.
+    Scrubbed { damaged: u64, mended: u64, lost: u64 },
     /// A thin volume fills: this percentage of its data blocks is in use. It is reported at 80 and every 5 above.
     Filling { percent: u64, unpacked: Option<Unpacked> },
     /// A write finds no room. Writes that need some wait for this time, or fail at once (0).

@@ -64,6 +64,9 @@ pub struct ScrubCounts {
     pub damaged: u64,
     /// Those that it found since the volume was opened and that are written again.
     pub mended: u64,
+    /// The lost logical blocks that it has come to since it began: nothing says what they hold, and reads of them fail until they are
+    /// written or discarded.
+    pub lost: u64,
     /// The first pieces that it found since the volume was opened, damaged or written again.
     pub listed: Vec<DamagedPiece>,
 }

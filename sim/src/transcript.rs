@@ -186,7 +186,8 @@ impl Transcript {
             Notice::SetBack => self.numbers([15]),
             Notice::Recounted { blocks } => self.numbers([16, *blocks]),
             Notice::Mended { what: _, at } => self.numbers([17, *at]),
-            Notice::Scrubbed { damaged, mended } => self.numbers([18, *damaged, *mended]),
+            Notice::Scrubbed { damaged, mended, lost: 0 } => self.numbers([18, *damaged, *mended]),
+            Notice::Scrubbed { damaged, mended, lost } => self.numbers([18, *damaged, *mended, *lost]),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
+use crate::runtime::scrub_counts::{blocks, found};
 use crate::runtime::volume_counts::Scrub;
 use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
@@ -21,7 +22,7 @@ const RATE_MIN: u64 = 64 << 10;
 ///
 /// A card that wears out returns other bytes than were written, and nobody notices before somebody reads them. A scrub reads all content
 /// and all metadata of an attached volume while clients use it. Damaged content is named and never served; metadata that memory still
-/// has is written again. Ends with 6 if something is damaged.
+/// has is written again. Ends with 6 if something is damaged, or was given up before and is lost.
 ///
 /// If this command is ended, the scrub goes on; so it does after a restart of the server, from where it was.
 #[derive(Debug, clap::Args)]
@@ -73,7 +74,8 @@ impl Report for Scrubbed {
             .row("scrub", in_a_line(scrub))
             .row("read", Size(scrub.read_blocks * BLOCK_BYTES))
             .row("damaged", blocks(scrub.damaged_blocks))
-            .row("mended", blocks(scrub.mended_blocks));
+            .row("mended", blocks(scrub.mended_blocks))
+            .row_if("lost", Some(scrub.lost_blocks).filter(|lost| *lost > 0).map(|lost| format!("{}, given up before", blocks(lost))));
         let row = |found: &crate::runtime::volume_counts::Found| {
             vec![found.part.clone(), found.number.to_string(), if found.is_mended { "written again" } else { "damaged" }.to_owned()]
         };
@@ -84,20 +86,11 @@ impl Report for Scrubbed {
     }
 }
 
-fn blocks(number: u64) -> String {
-    if number == 1 { "1 block".to_owned() } else { format!("{number} blocks") }
-}
-
 /// Says in a line how far a scrub is, or how the last one ended.
 #[must_use]
 pub fn in_a_line(scrub: &Scrub) -> String {
     let percent = scrub.done_blocks * 100 / scrub.all_blocks.max(1);
-    let found = match (scrub.damaged_blocks, scrub.mended_blocks) {
-        (0, 0) => "no damage".to_owned(),
-        (damaged, 0) => format!("{} damaged", blocks(damaged)),
-        (0, mended) => format!("{} mended", blocks(mended)),
-        (damaged, mended) => format!("{} damaged, {} mended", blocks(damaged), blocks(mended)),
-    };
+    let found = found(scrub.damaged_blocks, scrub.mended_blocks, scrub.lost_blocks);
     match scrub {
         Scrub { is_paused: true, .. } => format!("paused at {percent} %: {found} so far"),
         Scrub { is_under_way: true, kib_per_second, .. } => {
@@ -129,21 +122,32 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
     }
     let scrub = state(&record)?;
-    let damaged = scrub.damaged_blocks;
-    let report = Scrubbed { path: record.path.clone(), scrub };
-    print(&report, Style::of(arguments.json));
-    if damaged == 0 {
-        return Ok(());
-    }
+    let failed = what_to_do(&record, &scrub);
+    print(&Scrubbed { path: record.path.clone(), scrub }, Style::of(arguments.json));
+    failed.map_or(Ok(()), Err)
+}
+
+/// The way out, if something is damaged or lost.
+fn what_to_do(record: &Record, scrub: &Scrub) -> Option<Failed> {
     let path = record.path.display();
-    Err(Failed::new(
-        Exit::Damaged,
-        format!("{path}: {} damaged", if damaged == 1 { "1 block is".to_owned() } else { format!("{damaged} blocks are") }),
-    )
-    .next(format!(
-        "Copy what is dear to you. Then detach: `onefold check --data --repair {path}` names the logical blocks that are lost, and asks \
-         before it gives them up."
-    )))
+    let are = |number: u64| if number == 1 { "1 block is".to_owned() } else { format!("{number} blocks are") };
+    if scrub.damaged_blocks > 0 {
+        let next = format!(
+            "Copy what is dear to you. Then detach: `onefold check --data --repair {path}` names the logical blocks that are lost, and \
+             asks before it gives them up."
+        );
+        return Some(Failed::new(Exit::Damaged, format!("{path}: {} damaged", are(scrub.damaged_blocks))).next(next));
+    }
+    if scrub.lost_blocks > 0 {
+        let next = format!(
+            "Reads of lost blocks fail until they are written or discarded: restore the files that cannot be read, and let `fstrim` \
+             discard the rest. Detached, `onefold check {path}` names the blocks."
+        );
+        return Some(
+            Failed::new(Exit::Damaged, format!("{path}: {} lost, of damage that was found before", are(scrub.lost_blocks))).next(next),
+        );
+    }
+    None
 }
 
 fn order(arguments: &Arguments, before: &Scrub, record: &Record) -> Outcome<Option<OrderScrub>> {
@@ -204,6 +208,8 @@ mod tests {
         assert_eq!(in_a_line(&paused), "paused at 25 %: 1 block damaged so far");
         let ended = Scrub { read_blocks: 3, damaged_blocks: 2, mended_blocks: 1, ..of };
         assert_eq!(in_a_line(&ended), "ended: 2 blocks damaged, 1 block mended");
+        let lost = Scrub { read_blocks: 3, lost_blocks: 4, ..ended };
+        assert_eq!(in_a_line(&Scrub { damaged_blocks: 0, mended_blocks: 0, ..lost }), "ended: 4 blocks lost before");
     }
 
     #[test]

@@ -3,18 +3,22 @@
 use super::create::parse_label;
 use super::offline::{change, failed};
 use super::status::OnMedium;
+use crate::attachment::directory::run_directory;
 use crate::attachment::find::{Found, find};
-use crate::attachment::known;
+use crate::attachment::record::Places;
 use crate::attachment::start::{CommitModeName, PersistenceName, Start};
+use crate::attachment::{known, record};
+use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
+use crate::runtime::promises;
 use crate::volume::peek;
 use clap::ValueEnum;
 use onefold_engine::format::{StartSettings, Superblock};
-use onefold_engine::repair::change_superblock;
+use onefold_engine::repair::{change_open_superblock, change_superblock};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 /// Show or change a volume's label and UUID, and the defaults of its attach options
@@ -111,7 +115,7 @@ fn typed(value: &impl ValueEnum) -> String {
 /// Shows the settings of a volume, once they are as the options want them.
 ///
 /// # Errors
-/// When there is no such volume; or when it is to be changed, and is in use, was not closed, or cannot be written.
+/// When there is no such volume; or when it is to be changed, and is in use, has a journal of a killed server, or cannot be written.
 pub fn run(arguments: &Arguments) -> Outcome {
     let found = find(&arguments.volume)?;
     let wanted = Wanted { label: arguments.label.as_ref(), uuid: arguments.uuid, start: &arguments.start };
@@ -130,10 +134,22 @@ fn changed(found: &Found, wanted: &Wanted, buffered: bool) -> Outcome<Superblock
         return Err(Failed::new(Exit::InUse, format!("{} is attached, at {}", path.display(), record.location))
             .next("Detach it first: a server keeps the superblock in memory."));
     }
+    let must_be_closed = may_have_a_journal(path)?;
     change(path, buffered, |medium| {
         let bytes = medium.bytes();
-        change_superblock(medium, bytes, |superblock| wanted.apply(superblock)).map_err(|error| failed(path, error))
+        let apply = |superblock: &mut Superblock| wanted.apply(superblock);
+        let changed = if must_be_closed { change_superblock(medium, bytes, apply) } else { change_open_superblock(medium, bytes, apply) };
+        changed.map_err(|error| failed(path, error))
     })
+}
+
+/// Whether a killed server of this store may have left a journal of acknowledged writes. That of a copy is its original's.
+fn may_have_a_journal(path: &Path) -> Outcome<bool> {
+    let superblock = peek(path)?.superblock;
+    let places = Places::of(&run_directory()?, &Uuid::from_bytes(superblock.uuid).to_string());
+    let store = path.metadata().ok().map(|meta| identity_of(&meta));
+    let is_of_another = record::look(&places.record).is_some_and(|record| record.store.is_some() && record.store != store);
+    Ok(promises::are_kept(&places.ring, &superblock) && !is_of_another)
 }
 
 /// The wishes of the user.

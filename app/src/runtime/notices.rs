@@ -2,6 +2,7 @@
 
 use super::hook::{Hook, Level, Warning};
 use super::messages::{KEPT_MAX, Message};
+use super::scrub_counts;
 use super::warnings;
 use onefold_engine::interface::Notice;
 use onefold_engine::stats::{Progress, Unpacked};
@@ -194,9 +195,7 @@ fn text(notice: &Notice) -> String {
         }
         Notice::Damage { what, at } => format!("damage: {what} at {at}. After a detach `onefold check --data` tells more"),
         Notice::Mended { what, at } => format!("mended: {what} at {at}. Memory had it, and it is written again soon"),
-        Notice::Scrubbed { damaged: 0, mended: 0 } => "a scrub has found no damage".to_owned(),
-        Notice::Scrubbed { damaged, mended: 0 } => format!("a scrub has found damage: {damaged} blocks"),
-        Notice::Scrubbed { damaged, mended } => format!("a scrub has found damage: {damaged} blocks, and {mended} that are written again"),
+        &Notice::Scrubbed { damaged, mended, lost } => format!("a scrub has ended: {}", scrub_counts::found(damaged, mended, lost)),
         Notice::Filling { percent, unpacked } => {
             let unpacked = match unpacked {
                 Some(Unpacked { least, most, .. }) if least == most => String::new(),

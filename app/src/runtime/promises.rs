@@ -208,6 +208,12 @@ fn promised(record: Record<'_>) -> Option<Promised> {
     })
 }
 
+/// Whether the last server of this volume has left a journal.
+#[must_use]
+pub fn are_kept(base: &Path, superblock: &Superblock) -> bool {
+    named(base, superblock.incarnation).exists()
+}
+
 fn named(base: &Path, incarnation: u64) -> PathBuf {
     let mut name = base.as_os_str().to_owned();
     name.push(format!(".{incarnation}"));

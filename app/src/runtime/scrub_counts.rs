@@ -19,6 +19,8 @@ pub struct Scrub {
     /// Damaged blocks that it has found since it began, and those that memory had and that are written again.
     pub damaged_blocks: u64,
     pub mended_blocks: u64,
+    /// Logical blocks that it has come to since it began and that were given up before: reads fail until they are written or discarded.
+    pub lost_blocks: u64,
     /// The first of them that were found since the volume was attached.
     pub found: Vec<Found>,
 }
@@ -46,9 +48,25 @@ impl Scrub {
             read_blocks: counts.read_units,
             damaged_blocks: counts.damaged,
             mended_blocks: counts.mended,
+            lost_blocks: counts.lost,
             found: counts.listed.iter().map(found).collect(),
         }
     }
+}
+
+/// Says what a scrub has found.
+#[must_use]
+pub fn found(damaged: u64, mended: u64, lost: u64) -> String {
+    let parts = [(damaged, "damaged"), (mended, "mended"), (lost, "lost before")];
+    let parts: Vec<String> =
+        parts.into_iter().filter(|(number, _)| *number > 0).map(|(number, is)| format!("{} {is}", blocks(number))).collect();
+    if parts.is_empty() { "no damage".to_owned() } else { parts.join(", ") }
+}
+
+/// A number of blocks, in words.
+#[must_use]
+pub fn blocks(number: u64) -> String {
+    if number == 1 { "1 block".to_owned() } else { format!("{number} blocks") }
 }
 
 /// Returns the name of a part in reports.

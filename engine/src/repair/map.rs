@@ -8,21 +8,37 @@ use crate::check::{Finding, Look, ReadMedium, Run, Teller};
 use crate::format::{MapEntry, Opened, PageContent, PageId, Region};
 use crate::units::{Lbn, count};
 
-/// Returns the pages that will change, and the number of logical blocks that will be lost, which the teller names.
-pub(super) fn damaged<M: ReadMedium>(medium: &mut M, reliable: &Reliable, teller: &mut Teller) -> (Vec<u64>, u64) {
+/// The damage of the map.
+#[derive(Default)]
+pub(super) struct Damaged {
+    /// The pages that will change.
+    pub(super) pages: Vec<u64>,
+    /// The logical blocks that will be lost, and those that are already.
+    pub(super) lost: u64,
+    pub(super) lost_before: u64,
+}
+
+/// Returns what will change. The teller names the logical blocks that will be lost.
+pub(super) fn damaged<M: ReadMedium>(medium: &mut M, reliable: &Reliable, teller: &mut Teller) -> Damaged {
     let geometry = &reliable.superblock.geometry;
-    let (mut pages, mut lost, mut run) = (Vec::new(), 0, Run::default());
+    let (mut found, mut run) = (Damaged::default(), Run::default());
     let named = |first, blocks| Finding::LostEntries { first: Lbn(first), blocks };
     reliable.scan(medium, 16).pages(Region::Map, 0..geometry.pages(Region::Map), Look::Again, teller, &mut |teller, id, opened| {
+        reliable.entries(id, opened, &mut |i, is_inside, _| found.lost_before += u64::from(is_inside && is_lost(opened, i)));
         let Some(settled) = settle(reliable, id, opened) else { return };
-        pages.push(id.index);
+        found.pages.push(id.index);
         for i in settled.lost {
             run.push(geometry.first_lbn(id).get() + i, 1, teller, named);
-            lost += 1;
+            found.lost += 1;
         }
     });
     run.finish(teller, named);
-    (pages, lost)
+    found
+}
+
+/// Whether an entry is stored as lost.
+fn is_lost(opened: &Opened, i: usize) -> bool {
+    opened.is_entry_sound(Region::Map, i) && opened.content.stored_map(i) == Ok(MapEntry::Lost)
 }
 
 /// Writes these pages as they will be.
@@ -53,7 +69,7 @@ fn settle(reliable: &Reliable, id: PageId, opened: &Opened) -> Option<Settled> {
     reliable.entries(id, opened, &mut |i, is_inside, left| {
         let is_damaged = !opened.is_entry_sound(Region::Map, i);
         let stored = opened.content.stored_map(i);
-        if is_inside && left == MapEntry::Lost && (is_damaged || stored != Ok(MapEntry::Lost)) {
+        if is_inside && left == MapEntry::Lost && !is_lost(opened, i) {
             settled.lost.push(count(i));
         }
         if is_damaged || stored != Ok(left) {

@@ -32,7 +32,7 @@ use cut::Cut;
 pub use error::RepairError;
 use fates::Fates;
 use links::Reliable;
-pub use superblock::change_superblock;
+pub use superblock::{change_open_superblock, change_superblock};
 pub use write::RepairMedium;
 use write::Writer;
 
@@ -41,8 +41,9 @@ use write::Writer;
 pub struct Plan {
     /// Copies of the superblock that cannot be used.
     pub superblock_copies: u64,
-    /// Logical blocks that will be lost, beside those that are already.
+    /// Logical blocks that will be lost, and those that are already.
     pub lost: u64,
+    pub lost_before: u64,
     /// Fingerprint entries that will be dropped, and those that will be made anew of the carrier that they are of.
     pub entries_dropped: u64,
     pub entries_rebuilt: u64,
@@ -97,7 +98,7 @@ pub fn plan<M: ReadMedium>(
     let bits = bits::damaged(medium, &closed, &mut teller);
     let fates = find::find(medium, &closed, cut.as_ref(), settings, &mut teller)?;
     let reliable = Reliable { superblock: &closed, cut: cut.as_ref(), fates: &fates };
-    let (map, lost) = map::damaged(medium, &reliable, &mut teller);
+    let map::Damaged { pages: map, lost, lost_before } = map::damaged(medium, &reliable, &mut teller);
     let mut groups = Vec::new();
     let mut tallies = Tallies::default();
     counts::judge(medium, &reliable, settings, &mut teller, &mut |_, settled| {
@@ -109,7 +110,21 @@ pub fn plan<M: ReadMedium>(
     })?;
     let pages = cut.as_ref().map_or(0, Cut::pages) + count(map.len()) + tallies.pages;
     let Tallies { entries_dropped, entries_rebuilt, counts, .. } = tallies;
-    Ok(Plan { superblock_copies, lost, entries_dropped, entries_rebuilt, counts, pages, superblock, cut, fates, bits, map, groups })
+    Ok(Plan {
+        superblock_copies,
+        lost,
+        lost_before,
+        entries_dropped,
+        entries_rebuilt,
+        counts,
+        pages,
+        superblock,
+        cut,
+        fates,
+        bits,
+        map,
+        groups,
+    })
 }
 
 /// Carries out a plan.

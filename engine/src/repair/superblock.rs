@@ -35,10 +35,23 @@ pub fn change_superblock<M: RepairMedium>(
     device_bytes: Bytes,
     change: impl FnOnce(&mut Superblock),
 ) -> Result<Superblock, RepairError> {
-    let mut superblock = Chosen::into_service(writable(medium, device_bytes)?);
-    if !superblock.is_whole_in_pages() {
+    if !writable(medium, device_bytes)?.superblock.is_whole_in_pages() {
         return Err(RepairError::NotClosed);
     }
+    change_open_superblock(medium, device_bytes, change)
+}
+
+/// Changes the superblock of a volume that may not have been closed, such as a copy of an attached one: the next opening recovers it as it
+/// would have before. Nobody may hold an acknowledgement journal of it, which would no longer be known as its own.
+///
+/// # Errors
+/// When no superblock can be used, when the volume may not be written, or when the device fails.
+pub fn change_open_superblock<M: RepairMedium>(
+    medium: &mut M,
+    device_bytes: Bytes,
+    change: impl FnOnce(&mut Superblock),
+) -> Result<Superblock, RepairError> {
+    let mut superblock = Chosen::into_service(writable(medium, device_bytes)?);
     change(&mut superblock);
     write(medium, &mut superblock)?;
     Ok(superblock)

@@ -3,12 +3,13 @@
 //! 1. A page that was written while it was read proves nothing. It counts as sound: it has just been written.
 //! 2. A damaged page of which memory has a sound copy is written again. Any other is loaded, which reports the damage.
 
-use super::Tables;
 use super::pages::{Access, PageState};
 use super::scrubbed::{PageCondition, PagesRead};
-use crate::format::page::{self, PageId, Region};
+use super::{Committed, Tables};
+use crate::format::entry::MapEntry;
+use crate::format::page::{self, PageContent, PageId, Region};
 use crate::io::Io;
-use crate::units::{BLOCK_SIZE, count};
+use crate::units::{BLOCK_SIZE, count, index};
 
 impl Tables {
     /// Returns the condition of a page before a scrub reads it.
@@ -38,6 +39,23 @@ impl Tables {
         let Some(first) = self.scrubbed.first else { return true };
         let is_overtaken = self.scrubbed.overtaken >> i & 1 == 1;
         is_overtaken || page::open(&self.uuid, first.after(count(i)), bytes, written).damaged == 0
+    }
+
+    /// The lost blocks of a map page whose sound bytes a scrub has read, as clients have left them by now.
+    pub fn lost_blocks(&self, id: PageId, bytes: &[u8; BLOCK_SIZE], written: bool) -> u64 {
+        let first = self.geometry.first_lbn(id);
+        let is_lost = |content: &PageContent, i: usize| self.geometry.known(content.map(i)) == MapEntry::Lost;
+        let entries = 0..index(Region::Map.entries_per_page().min(self.geometry.logical_blocks - first.get()));
+        let mut content = page::open(&self.uuid, id, bytes, written).content;
+        if !entries.clone().any(|i| is_lost(&content, i)) {
+            return 0;
+        }
+        if let Some(resident) = self.pages.peek(id) {
+            content = resident.clone();
+        } else if let Some(Committed { records, epoch, .. }) = &self.committed {
+            records.apply(*epoch, id, &mut content);
+        }
+        count(entries.filter(|&i| is_lost(&content, i) && self.overlay(first + count(i)).is_none()).count())
     }
 
     /// Writes a page again that the medium has lost, if memory has it whole. Returns whether it has (invariant 2).

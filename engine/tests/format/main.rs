@@ -59,7 +59,7 @@ fn eventful() -> Superblock {
     s.settings.commit_mode = CommitMode::Log;
     [0, 9, 1023].into_iter().for_each(|region| s.uncompared.regions.add(region));
     (s.uncompared.is_asked, s.uncompared.is_paused) = (true, true);
-    s.scrub = Some(ScrubProgress { part: ScrubPart::Data, next: 9, is_paused: true, damaged: 3, kib_per_second: 1024 });
+    s.scrub = Some(ScrubProgress { part: ScrubPart::Data, next: 9, is_paused: true, damaged: 3, lost: 5, kib_per_second: 1024 });
     s.settings.persistence = Persistence::Strong;
     s.settings.noncritical_delay_ms = 23;
     s.settings.commit_period_ms = 24;

@@ -31,6 +31,7 @@ mod replay;
 mod ring;
 mod runs;
 mod scrub;
+mod scrub_lost;
 mod seams;
 mod sizes;
 mod space;

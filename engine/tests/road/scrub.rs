@@ -12,20 +12,20 @@ use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::stats::{DamagedPiece, ScrubCounts};
 use onefold_engine::units::{Bytes, Pbn, index};
 
-const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
+pub const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 const VOLUME: u64 = 32 << 20;
-const BLOCKS: u64 = 300;
+pub const BLOCKS: u64 = 300;
 /// Blocks that compress, which mode `log` puts into slots.
-const SOFT: u64 = 64;
+pub const SOFT: u64 = 64;
 const AT_ONCE: ScrubOrder = ScrubOrder::Begin { kib_per_second: 1 << 24 };
 const LONG_MS: u64 = 3_600_000;
 
-fn settings(commit_mode: CommitMode) -> Settings {
+pub fn settings(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, compression: Compression::All, ..Settings::default() }
 }
 
 /// A volume with content of both kinds, which was closed and is open again.
-fn used(mode: CommitMode) -> Machine {
+pub fn used(mode: CommitMode) -> Machine {
     let mut m = Machine::open(blank(VOLUME, None), settings(mode));
     (0..BLOCKS).for_each(|n| m.write(4096 * n, &pattern(n, 4096)));
     (0..SOFT).for_each(|n| m.write(4096 * (BLOCKS + n), &soft(n, 1)));
@@ -33,7 +33,7 @@ fn used(mode: CommitMode) -> Machine {
     served(m.close(), settings(mode))
 }
 
-fn served(medium: Vec<u8>, settings: Settings) -> Machine {
+pub fn served(medium: Vec<u8>, settings: Settings) -> Machine {
     let mut m = Machine::open(medium, settings);
     m.feed(Event::Tick);
     m.pass_ms(10_000);
@@ -45,7 +45,7 @@ fn counts(m: &Machine) -> ScrubCounts {
 }
 
 /// Scrubs all of it, and returns what it found.
-fn scrubbed(m: &mut Machine) -> ScrubCounts {
+pub fn scrubbed(m: &mut Machine) -> ScrubCounts {
     m.feed(Event::Scrub(AT_ONCE));
     m.pass_ms(LONG_MS);
     assert!(!counts(m).is_under_way, "{:?}", counts(m));
@@ -65,7 +65,7 @@ fn is_right(m: &mut Machine) -> bool {
 }
 
 /// The place of a page, by its number in its region.
-fn page(m: &Machine, region: Region, index: u64) -> Bytes {
+pub fn page(m: &Machine, region: Region, index: u64) -> Bytes {
     m.engine.geometry().page_at(PageId { region, index })
 }
 
@@ -76,7 +76,7 @@ fn a_sound_volume_is_read_as_a_whole_and_nothing_is_found() {
         let found = scrubbed(&mut m);
         assert_eq!((found.damaged, found.mended, found.listed.len()), (0, 0, 0), "{mode:?}: {found:?}");
         assert!(found.read_units > BLOCKS + 8 && found.read_units < 2 * BLOCKS, "{mode:?}: {found:?}");
-        assert!(m.notices.contains(&Notice::Scrubbed { damaged: 0, mended: 0 }), "{mode:?}: {:?}", m.notices);
+        assert!(m.notices.contains(&Notice::Scrubbed { damaged: 0, mended: 0, lost: 0 }), "{mode:?}: {:?}", m.notices);
         let superblock = chosen(&m.medium).expect("a volume");
         assert_eq!(superblock.scrub, None, "{mode:?}");
         assert!(is_right(&mut m) && m.ends());

@@ -33,8 +33,6 @@ use std::sync::Arc;
 
 /// The time that the client idles between phases: twice the delay of non-critical updates, plus the commit period.
 const IDLE_NS: u64 = 62_000_000_000;
-/// The most such times at the end, for work out of line: an hour.
-const IDLES_MAX: u64 = 60;
 /// The largest number of blocks of a read that verifies the volume at the end.
 const LOOK_BLOCKS_MAX: u64 = 256;
 
@@ -128,10 +126,7 @@ pub fn replay_on<E: Display>(
     for (number, next) in (1u64..).zip(PlannedRequests::new(records.map(|record| record.map(assume_sizes)), request_bytes_max)) {
         match next.map_err(|e| e.to_string())? {
             Next::PlannedRequest(ask) => run.send(ask).map_err(|e| format!("request {number}: {e}"))?,
-            Next::Mark(name) => {
-                run.settle()?;
-                run.end_phase(&mut phases, name);
-            }
+            Next::Mark(name) => run.settle().map(|()| run.end_phase(&mut phases, name))?,
         }
     }
     run.settle()?;
@@ -214,22 +209,22 @@ impl ReplayRun {
         self.idle()
     }
 
-    fn idle(&mut self) -> Result<(), String> {
-        self.rig.idle(self.rig.now_ns() + IDLE_NS)?;
-        self.idled_ns += IDLE_NS;
-        self.sent_ns = self.rig.now_ns();
-        Ok(())
-    }
-
-    /// Waits until no duplicate is left to be looked for out of line.
+    /// Waits until no duplicate is left to be looked for out of line, an hour at most.
     fn finish_out_of_line(&mut self) -> Result<(), String> {
-        for _ in 0..IDLES_MAX {
+        for _ in 0..60 {
             if !self.rig.machine.waits_out_of_line() {
                 return Ok(());
             }
             self.idle()?;
         }
         Err("the work out of line did not end within an hour".to_owned())
+    }
+
+    fn idle(&mut self) -> Result<(), String> {
+        self.rig.idle(self.rig.now_ns() + IDLE_NS)?;
+        self.idled_ns += IDLE_NS;
+        self.sent_ns = self.rig.now_ns();
+        Ok(())
     }
 
     /// Sends a request as soon as its time has come and the rule and memory allow it.

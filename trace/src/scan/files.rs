@@ -5,7 +5,7 @@
 //! 2. What cannot be read inside a tree is reported and counted; what the user names has to be readable.
 
 use super::ScanError;
-use super::walk::{Found, Walk};
+use super::search::{Found, Search};
 use onefold_engine::units::BLOCK_SIZE;
 use rustix::fs::{Advice, fadvise};
 use std::collections::VecDeque;
@@ -56,7 +56,7 @@ enum FileFailure {
     Final(ScanError),
 }
 
-/// What comes next.
+/// The next thing to read.
 enum Ahead {
     File { path: PathBuf, file: File, is_named: bool },
     Unread(ScanError),
@@ -65,21 +65,21 @@ enum Ahead {
 struct Reading<'a, V> {
     visitor: &'a mut V,
     stop: Option<&'a AtomicBool>,
-    walk: Walk,
+    search: Search,
     ahead: VecDeque<Ahead>,
     files: u64,
     unread: u64,
     buffer: Vec<u8>,
 }
 
-/// Reads files, block devices and trees ([`Walk`] has the order). The last block of a file is filled up with zeros, as a file system
+/// Reads files, block devices and trees ([`Search`] has the order). The last block of a file is filled up with zeros, as a file system
 /// stores it. `stop`, which another thread sets, ends it early.
 ///
 /// # Errors
 /// Fails if something that was named cannot be read, the visitor cannot go on, or it was interrupted.
 pub fn read_files<V: Visitor>(paths: &[PathBuf], stop: Option<&AtomicBool>, visitor: &mut V) -> Result<FileCounts, ScanError> {
-    let (walk, ahead, buffer) = (Walk::new(paths)?, VecDeque::new(), Vec::new());
-    Reading { visitor, stop, walk, ahead, files: 0, unread: 0, buffer }.run()
+    let (search, ahead, buffer) = (Search::new(paths)?, VecDeque::new(), Vec::new());
+    Reading { visitor, stop, search, ahead, files: 0, unread: 0, buffer }.run()
 }
 
 impl<V: Visitor> Reading<'_, V> {
@@ -93,14 +93,14 @@ impl<V: Visitor> Reading<'_, V> {
                     Err(FileFailure::Unread(error) | FileFailure::Final(error)) => return Err(error),
                 },
                 Some(Ahead::Unread(error)) => self.pass_over(&error),
-                None => return Ok(FileCounts { files: self.files, unread: self.unread, ..self.walk.counts() }),
+                None => return Ok(FileCounts { files: self.files, unread: self.unread, ..self.search.counts() }),
             }
         }
     }
 
     fn look_ahead(&mut self) -> Result<(), ScanError> {
         while self.ahead.len() < FILES_AHEAD {
-            let ahead = match self.walk.next()? {
+            let ahead = match self.search.next()? {
                 Some(Found::File { path, is_named }) => match File::open(&path) {
                     Ok(file) => {
                         // Advice: where the kernel takes none, reading is slower.

@@ -8,8 +8,8 @@
 
 mod count;
 pub mod files;
+mod search;
 mod tally;
-mod walk;
 
 pub use count::{Counting, MEMORY_BYTES_MIN};
 pub use files::FileCounts;

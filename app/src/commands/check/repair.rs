@@ -29,6 +29,8 @@ struct Repaired {
     counts: u64,
     /// Logical blocks that are lost with it.
     lost: u64,
+    /// Logical blocks that were lost before.
+    lost_before: u64,
     /// The first thousand runs of them.
     lost_runs: Vec<LostRun>,
     /// Whether the content of blocks was compared with their fingerprints.
@@ -48,6 +50,9 @@ impl Report for Repaired {
 
     fn table(&self) -> Table {
         let table = Table::new().row("backing store", self.path.display());
+        let before = Some(self.lost_before).filter(|before| *before > 0);
+        let before = before.map(|before| format!("{before} logical blocks ({}); `onefold check` names them", Size(before * BLOCK_BYTES)));
+        let table = table.row_if("lost before", before);
         if self.is_empty {
             let table = table.line("There is nothing to repair.");
             let unread = "The content of blocks was not looked at; --data does, and gives up what is damaged.";
@@ -144,6 +149,7 @@ fn repaired(path: &Path, plan: &Plan, lost_runs: Vec<LostRun>, content_read: boo
         entries_rebuilt: plan.entries_rebuilt,
         counts: plan.counts,
         lost: plan.lost,
+        lost_before: plan.lost_before,
         lost_runs,
         content_read,
         is_empty: plan.is_empty(),

@@ -196,6 +196,7 @@ fn served(of: &mut Volume<'_>, stats: &Stats) {
     let scrub = &volume.scrub;
     of.one(("scrub_under_way", Gauge, "1 while a scrub is under way or paused."), Some(u64::from(scrub.is_under_way)));
     of.one(("scrub_damaged_blocks", Gauge, "Damaged blocks that the last scrub has found."), Some(scrub.damaged_blocks));
+    of.one(("scrub_lost_blocks", Gauge, "Lost logical blocks that the last scrub has come to."), Some(scrub.lost_blocks));
     of.one(
         ("scrub_mended_blocks", Gauge, "Blocks that the last scrub has found damaged, and that are written again."),
         Some(scrub.mended_blocks),

@@ -8,7 +8,8 @@
 //!    block keeps its content while it is read (R7).
 //! 4. A damaged copy of what memory still has is written again: a page, the superblock, the records of a unit of the log. Everything else
 //!    is reported, and is not served (P6).
-//! 5. Its reads are limited to a rate, and clients come first.
+//! 5. On sound map pages it counts the logical blocks that are lost: those of damage that was found before, and given up.
+//! 6. Its reads are limited to a rate, and clients come first.
 
 mod blocks;
 mod log_units;
@@ -58,6 +59,7 @@ pub(crate) struct Scrub {
     mended: u64,
     read_units: u64,
     damaged: u64,
+    lost: u64,
     listed: Vec<DamagedPiece>,
 }
 
@@ -78,6 +80,7 @@ impl Scrub {
             mended: 0,
             read_units: 0,
             damaged: progress.map_or(0, |progress| progress.damaged.into()),
+            lost: progress.map_or(0, |progress| progress.lost.into()),
             listed: Vec::new(),
         }
     }
@@ -92,8 +95,8 @@ impl Scrub {
             }
             (ScrubOrder::Begin { kib_per_second }, None) => {
                 let (part, kib_per_second) = (ScrubPart::Superblocks, kib_per_second.max(1));
-                *under_way = Some(ScrubProgress { part, next: 0, is_paused: false, damaged: 0, kib_per_second });
-                (self.mended, self.read_units, self.damaged, self.saved_at) = (0, 0, 0, 0);
+                *under_way = Some(ScrubProgress { part, next: 0, is_paused: false, damaged: 0, lost: 0, kib_per_second });
+                (self.mended, self.read_units, self.damaged, self.lost, self.saved_at) = (0, 0, 0, 0, 0);
                 self.listed.clear();
                 self.enter_part();
             }
@@ -136,6 +139,7 @@ impl Scrub {
             read_units: self.read_units,
             damaged: self.damaged,
             mended: self.mended,
+            lost: self.lost,
             listed: self.listed.clone(),
         }
     }
@@ -192,7 +196,10 @@ impl Scrub {
             return;
         }
         match verdict {
-            LookResult::Sound => self.advance(store, run.first + run.pieces),
+            LookResult::Sound => {
+                self.count_lost(store, &run, arrived);
+                self.advance(store, run.first + run.pieces);
+            }
             LookResult::Overtaken => self.pause = self.pause.max(Some(store.io.now.plus_ms(AGAIN_MS))),
             LookResult::Bad(i) if run.pieces > 1 => {
                 self.advance(store, run.first + i);
@@ -259,7 +266,7 @@ impl Scrub {
         store.medium.superblock.scrub = None;
         self.is_unsaved = true;
         store.io.schedule.more_background = true;
-        store.io.notice(Notice::Scrubbed { damaged: self.damaged, mended: self.mended });
+        store.io.notice(Notice::Scrubbed { damaged: self.damaged, mended: self.mended, lost: self.lost });
     }
 }
 

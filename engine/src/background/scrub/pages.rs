@@ -60,6 +60,21 @@ impl Scrub {
         (0..written.len()).find(|&i| !is_sound(i)).map_or(LookResult::Sound, |i| LookResult::Bad(count(i)))
     }
 
+    /// Counts the lost blocks of map pages that are sound.
+    pub(super) fn count_lost(&mut self, store: &mut Store, run: &Run, arrived: &Arrived) {
+        let Expects::Pages { written } = &run.expects else { return };
+        let first = PageId { region: Region::Map, index: run.first };
+        if run.part.region() != Some(first.region) {
+            return;
+        }
+        let pages = written.iter().enumerate();
+        let lost: u64 = pages.map(|(i, &written)| store.tables.lost_blocks(first.after(count(i)), arrived.buffer.block(i), written)).sum();
+        self.lost += lost;
+        if let Some(progress) = &mut store.medium.superblock.scrub {
+            progress.lost = progress.lost.saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
+        }
+    }
+
     /// Writes a damaged page again, or reports it. Returns whether it is written again.
     pub(super) fn mend_page(store: &mut Store, part: ScrubPart, index: u64) -> bool {
         let Some(region) = part.region() else { return false };

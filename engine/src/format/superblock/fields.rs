@@ -90,7 +90,8 @@ layout! {
     SCRUB_DAMAGED 4,
     SCRUB_RATE 4,
     SCRUB_NEXT 8,
-    RESERVED 109,
+    SCRUB_LOST 4,
+    RESERVED 105,
     CHECKSUM 4,
 }
 

@@ -30,6 +30,8 @@ pub struct ScrubProgress {
     pub is_paused: bool,
     /// The damaged pieces that were found so far.
     pub damaged: u32,
+    /// The lost logical blocks that it has come to so far: nothing says what they hold, and reads of them fail.
+    pub lost: u32,
     /// The most bytes that it reads in a second, in KiB.
     pub kib_per_second: u32,
 }
@@ -74,6 +76,7 @@ impl ScrubProgress {
         at::SCRUB_DAMAGED.set(out, u64::from(progress.damaged));
         at::SCRUB_RATE.set(out, u64::from(progress.kib_per_second));
         at::SCRUB_NEXT.set(out, progress.next);
+        at::SCRUB_LOST.set(out, u64::from(progress.lost));
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Option<Self>, SuperblockError> {
@@ -88,6 +91,7 @@ impl ScrubProgress {
             next: at::SCRUB_NEXT.get(bytes),
             is_paused: one_of(at::SCRUB_STATE, bytes, &[0, SCRUB_PAUSED])? == SCRUB_PAUSED,
             damaged: at::SCRUB_DAMAGED.word(bytes),
+            lost: at::SCRUB_LOST.word(bytes),
             kib_per_second: at::SCRUB_RATE.word(bytes),
         }))
     }

@@ -13,7 +13,7 @@ use std::fs::{DirEntry, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 
-/// What a walk comes to.
+/// The next thing that a search comes to.
 pub(super) enum Found {
     /// A file, or a device that was named.
     File { path: PathBuf, is_named: bool },
@@ -21,22 +21,22 @@ pub(super) enum Found {
     Unread(ScanError),
 }
 
-/// A walk through what the user named.
-pub(super) struct Walk {
+/// A search through everything that the user named.
+pub(super) struct Search {
     /// The last one is the next.
     named: Vec<(PathBuf, Metadata)>,
     /// The device of the tree under way, and its directories that were not listed yet.
     device: u64,
     directories: Vec<PathBuf>,
-    /// What is left of the directory under way.
+    /// The entries that are left of the directory under way.
     entries: std::vec::IntoIter<DirEntry>,
     /// The files with several names that were found, by device and inode.
     seen: HashSet<(u64, u64)>,
-    /// What was found, without files.
+    /// The things that were found, without files.
     counts: FileCounts,
 }
 
-impl Walk {
+impl Search {
     /// # Errors
     /// Fails if something that was named is not there, or is nothing to read.
     pub fn new(paths: &[PathBuf]) -> Result<Self, ScanError> {
@@ -81,7 +81,7 @@ impl Walk {
         }
     }
 
-    /// What was found so far; files are counted by whoever reads them.
+    /// The things that were found so far; files are counted by whoever reads them.
     pub fn counts(&self) -> FileCounts {
         self.counts
     }
