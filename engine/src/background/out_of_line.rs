@@ -24,6 +24,7 @@ use crate::space::GRANULE_BLOCKS;
 use crate::stats::OutOfLineCounts;
 use crate::store::{KnownSlots, Store};
 use crate::units::{Epoch, Lbn, Pbn, Time, count};
+use std::collections::BTreeMap;
 
 /// LBNs that one turn gathers.
 const LBNS_A_STEP: usize = 256;
@@ -60,6 +61,8 @@ pub(crate) struct OutOfLine {
     /// The slots of carriers that it has read, and its reads of carriers that are under way.
     known: KnownSlots,
     reading: u64,
+    /// The blocks that candidates have left for later places, in these epochs: until later, their counts have the links that are gone.
+    left: BTreeMap<Pbn, Epoch>,
     /// A block that was deferred and could not be given its fingerprint.
     unnamed: Option<Pbn>,
     /// The LBNs that somebody asked for.
@@ -84,6 +87,7 @@ impl OutOfLine {
             candidates: Vec::new(),
             known: KnownSlots::default(),
             reading: 0,
+            left: BTreeMap::new(),
             unnamed: None,
             asked,
             waits: false,
@@ -259,6 +263,7 @@ impl OutOfLine {
     }
 
     fn begin_sweep(&mut self, store: &mut Store) {
+        self.forget_left(store);
         self.candidates.sort_unstable();
         self.candidates.dedup();
         self.looked_up += count(self.candidates.len());

@@ -5,7 +5,9 @@
 //!    the new mapping. The map, the fingerprint table and the carriers that it names decide; whatever led here is advice.
 //! 2. Only a mapping that is durable is changed. So no promise and no request names the old place, and after a crash before the commit the
 //!    LBN still has it (R3).
-//! 3. Nothing here waits: the error says what is missing, and the caller tries again.
+//! 3. Links go to the first place in the table that has the content. Only an LBN that its block has alone goes to a later one: nothing else
+//!    would free a block.
+//! 4. Nothing here waits: the error says what is missing, and the caller tries again.
 
 use super::Store;
 use super::known_slots::KnownSlots;
@@ -23,10 +25,12 @@ pub(crate) type Place = (Pbn, u8);
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remapped {
-    /// The LBN may be mapped to the place, whose content has this fingerprint.
-    May(Fingerprint),
-    /// The LBN means that block already, and its content has this fingerprint.
-    Stands(Fingerprint),
+    /// The LBN may be mapped from this block to the place, whose content has this fingerprint.
+    May(Pbn, Fingerprint),
+    /// The LBN stays with this block, whose content has this fingerprint.
+    Stands(Pbn, Fingerprint),
+    /// The LBN means that block already, which has this fingerprint, and no other LBN does: another place would free the block.
+    Alone(Fingerprint),
     /// The LBN means something else by now, or what it means is not durable yet.
     Changed,
     /// The place has other content.
@@ -117,12 +121,15 @@ impl Store {
         let Some((from, content)) = self.durable_place(lbn, known)? else { return Ok(Remapped::Changed) };
         // Another slot of the same carrier would free nothing.
         if from.0 == to.0 {
-            return Ok(Remapped::Stands(content));
+            return Ok(if self.is_alone(from)? { Remapped::Alone(content) } else { Remapped::Stands(from.0, content) });
         }
         match self.fingerprint_at(to, known)? {
             Some(fp) if fp == content => {}
             Some(_) => return Ok(Remapped::Differs),
             None => return Ok(Remapped::NotThere),
+        }
+        if from.0 < to.0 && !self.is_alone(from)? {
+            return Ok(Remapped::Stands(from.0, content));
         }
         let (page, at) = self.geometry.refs_of(to.0);
         let committed = match self.tables.ensure(&mut self.io, page) {
@@ -134,7 +141,20 @@ impl Store {
         // lose its entry.
         let refs = self.tables.with_pending(to.0, committed);
         let is_free_for_links = refs != REFS_UNKNOWN && (2..self.space.link_limit(&self.tables)).contains(&refs);
-        Ok(if is_free_for_links { Remapped::May(content) } else { Remapped::NotThere })
+        Ok(if is_free_for_links { Remapped::May(from.0, content) } else { Remapped::NotThere })
+    }
+
+    /// Whether one LBN alone means a whole block, which has an entry. `Err`: this page has to be read first.
+    fn is_alone(&mut self, (pbn, slot): Place) -> Result<bool, Blocked> {
+        let (page, at) = self.geometry.refs_of(pbn);
+        match self.tables.ensure(&mut self.io, page) {
+            Access::Loading => Err(Blocked::Page(page)),
+            Access::Unreadable => Ok(false),
+            Access::Ready(resident) => {
+                let committed = resident.page().content.refs(at);
+                Ok(slot == 0 && self.tables.with_pending(pbn, committed) == 2)
+            }
+        }
     }
 
     /// Maps an LBN, for which [`Self::may_remap`] has just said that it may, to the place, from the open epoch on. The index has its block

@@ -22,6 +22,7 @@ mod media;
 mod names;
 mod out_of_line;
 mod out_of_line_kept;
+mod out_of_line_later;
 mod out_of_line_slots;
 mod packs;
 mod pages;

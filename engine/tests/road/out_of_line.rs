@@ -23,7 +23,7 @@ fn small_index(commit_mode: CommitMode) -> Settings {
 }
 
 /// The same, for a volume whose work out of line begins only when it is asked for.
-fn on_demand(commit_mode: CommitMode) -> Settings {
+pub fn on_demand(commit_mode: CommitMode) -> Settings {
     small_index(commit_mode).with_knobs(|knobs| knobs.out_of_line_delay_ms = u64::MAX / 1_000_000_000)
 }
 
@@ -31,7 +31,7 @@ pub fn write_content(m: &mut Machine, lbn: u64, content: u64) {
     m.write(4096 * lbn, &pattern(content, 4096));
 }
 
-fn discard(m: &mut Machine, lbn: u64) {
+pub fn discard(m: &mut Machine, lbn: u64) {
     m.request(Op::Discard, 4096 * lbn, 4096, None, false);
 }
 
@@ -56,11 +56,11 @@ fn two_copies(settings: Settings) -> Machine {
     m
 }
 
-fn counts(m: &Machine) -> OutOfLineCounts {
+pub fn counts(m: &Machine) -> OutOfLineCounts {
     m.engine.stats().out_of_line
 }
 
-fn ask(m: &mut Machine, first: u64, end: u64) {
+pub fn ask(m: &mut Machine, first: u64, end: u64) {
     m.feed(Event::Deduplicate(Deduplicate::Range { first: Lbn(first), end: Lbn(end) }));
     m.pass_ms(SOON_MS);
 }

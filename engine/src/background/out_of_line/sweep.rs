@@ -1,7 +1,8 @@
 //! The sweep: each entry of the fingerprint table is compared with the candidates.
 //!
 //! 1. The first place with a candidate's content that takes further links is the one that all candidates of that content are mapped to. The
-//!    table is always read in the same order, so later sweeps choose the same place.
+//!    table is always read in the same order, so later sweeps choose the same place. A candidate that comes to its own block first, and is
+//!    the only one that means it, goes on to the next place: it is new, and whoever had the content before is no candidate.
 //! 2. A carrier is read only where the tags in its entry match a candidate.
 //! 3. What has to wait goes on with the same block.
 
@@ -24,6 +25,8 @@ use std::ops::RangeInclusive;
 
 /// Pages that one turn sweeps.
 const PAGES_A_STEP: usize = 4;
+/// One in this many candidates may leave its block for a later place.
+const LEFT_PART: usize = 8;
 /// The wait for room for records.
 const CROWDED_MS: u64 = 10;
 
@@ -157,8 +160,11 @@ impl OutOfLine {
         let layout = self.batch.layout;
         let candidate: NamedLbn = self.candidates[at];
         let Some(lbn) = layout.lbn(candidate) else { return Ok(()) };
+        if self.left.contains_key(&place.0) {
+            return Ok(());
+        }
         match store.may_remap(lbn, place, &self.known)? {
-            Remapped::May(fp) => {
+            Remapped::May(from, fp) => {
                 if lacks_room(store, scheme, answers) {
                     return Err(Blocked::Space);
                 }
@@ -166,13 +172,35 @@ impl OutOfLine {
                 store.remap(lbn, place, &fp);
                 scheme.pack_if_large(store, answers);
                 self.linked += 1;
+                if from < place.0 {
+                    self.left.insert(from, store.tables.open.number);
+                }
             }
-            Remapped::Stands(fp) => store.index.end_doubt(&fp, place.0),
+            Remapped::Stands(pbn, fp) => store.index.end_doubt(&fp, pbn),
+            Remapped::Alone(fp) => {
+                store.index.end_doubt(&fp, place.0);
+                if self.may_leave(store) {
+                    return Ok(());
+                }
+            }
             Remapped::Changed => {}
             Remapped::NotThere | Remapped::Differs => return Ok(()),
         }
         self.candidates[at] = layout.without_lbn(candidate);
         Ok(())
+    }
+}
+
+impl OutOfLine {
+    /// Whether a candidate may leave its block for a later place. Where short runs are filtered, what was stored again on purpose lies
+    /// there.
+    fn may_leave(&self, store: &Store) -> bool {
+        store.settings.min_run <= 1 && self.left.len() < self.batch.named_max() / LEFT_PART
+    }
+
+    /// Forgets the blocks that candidates have left, once another epoch after that is durable: their counts are right by then (L6).
+    pub(super) fn forget_left(&mut self, store: &Store) {
+        self.left.retain(|_, epoch| store.tables.open.number <= *epoch + 2);
     }
 }
 
