@@ -134,6 +134,41 @@ fn load(device: &str, seed: u64, stop: &AtomicBool, done: &AtomicU64) {
     }
 }
 
+/// The kernel keeps such a device until nobody has it open.
+#[test]
+fn a_store_on_a_loop_device_that_was_detached_outlives_an_upgrade() {
+    let test = "a_store_on_a_loop_device_that_was_detached_outlives_an_upgrade";
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/loop-control").exists() {
+        return skipped(test, "a loop device needs root and /dev/loop-control");
+    }
+    if !have(test, &["losetup"]) {
+        return;
+    }
+    let home = Home::new();
+    home.blank("store", 64 << 20);
+    let losetup = |words: &[&str]| says(&Command::new("losetup").args(words).output().unwrap()).trim().to_owned();
+    let store = losetup(&["--find", "--show", "--direct-io=on", &home.path("store")]);
+    home.says(0, &["create", &store]);
+    let socket = home.attach(&store, &[]);
+    let mut client = Client::ready_for(&socket, true, "");
+    client.write(0, 0, &[7; 4096]).unwrap();
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    assert_eq!(losetup(&["--detach", &store]), "");
+    for copy in ["newer", "newest"] {
+        let upgraded = upgrade_by(&home, copy, &[&store]);
+        assert!(upgraded.status.success(), "{}", says(&upgraded));
+        let mut client = Client::ready_for(&socket, true, "");
+        assert_eq!(client.read(0, 4096).unwrap(), [7; 4096], "{copy}");
+        client.write(0, 4096, &[8; 4096]).unwrap();
+    }
+    home.says(0, &["detach", &store]);
+    assert!(
+        !losetup(&["--list", "--noheadings", "--output", "NAME"]).lines().any(|line| line.trim() == store),
+        "it is gone with the volume"
+    );
+    assert!(home.says(0, &["check", "--data", "store"]).contains("The volume is sound"));
+}
+
 #[test]
 fn programs_on_a_block_device_see_no_error_while_it_is_upgraded() {
     let test = "programs_on_a_block_device_see_no_error_while_it_is_upgraded";

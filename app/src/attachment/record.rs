@@ -116,6 +116,13 @@ impl Record {
         }
     }
 
+    /// Opens the store, so that it stays while one server gives way to the next: a loop device below it that somebody has detached goes
+    /// when nobody has it open any more. None where it cannot be opened.
+    #[must_use]
+    pub fn hold_store(&self) -> Option<fs::File> {
+        fs::File::open(&self.path).ok()
+    }
+
     /// Replaces an older record by this one, atomically.
     ///
     /// # Errors

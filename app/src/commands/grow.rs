@@ -156,6 +156,7 @@ fn grow_attached(record: &Record, order: Order, changed: bool, patience: Duratio
     if changed {
         let deadline = Instant::now() + patience;
         control::check_running(&places.control)?;
+        let _held = record.hold_store();
         let before = control::server(&places.control);
         handover::forget(&places);
         control::ask(&places.control, &ServerRequest::Grow(order)).map_err(|failed| explained(failed, record))?;

@@ -102,6 +102,7 @@ fn explained(failed: Failed, record: &Record) -> Failed {
 fn upgrade(directory: &Path, record: &Record, program: &Path, patience: Duration) -> Outcome {
     let places = Places::of(directory, &record.id);
     control::check_running(&places.control)?;
+    let _held = record.hold_store();
     let (before, deadline) = (control::server(&places.control), Instant::now() + patience);
     let to = Upgrade { program: program.to_path_buf(), handover_version: HANDOVER_VERSION, format_version: VERSION };
     control::ask(&places.control, &ServerRequest::Upgrade(to)).map_err(|failed| explained(failed, record))?;
