@@ -143,12 +143,14 @@ fn changed(found: &Found, wanted: &Wanted, buffered: bool) -> Outcome<Superblock
     })
 }
 
-/// Whether a killed server of this store may have left a journal of acknowledged writes. That of a copy is its original's.
+/// Whether a killed server of this store may have left a journal of acknowledged writes. That of a copy is its original's, if this is still
+/// there.
 fn may_have_a_journal(path: &Path) -> Outcome<bool> {
     let superblock = peek(path)?.superblock;
     let places = Places::of(&run_directory()?, &Uuid::from_bytes(superblock.uuid).to_string());
-    let store = path.metadata().ok().map(|meta| identity_of(&meta));
-    let is_of_another = record::look(&places.record).is_some_and(|record| record.store.is_some() && record.store != store);
+    let store_at = |path: &Path| path.metadata().ok().map(|meta| identity_of(&meta));
+    let original = record::look(&places.record).filter(|record| record.store.is_some() && record.store == store_at(&record.path));
+    let is_of_another = original.is_some_and(|original| original.store != store_at(path));
     Ok(promises::are_kept(&places.ring, &superblock) && !is_of_another)
 }
 
