@@ -152,3 +152,47 @@ impl<V: Visitor> Reading<'_, V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names and lengths of the files that were read.
+    #[derive(Default)]
+    struct Noted(Vec<(String, usize)>);
+
+    impl Visitor for Noted {
+        fn begins(&mut self, path: &Path) {
+            self.0.push((path.file_name().expect("a name").to_string_lossy().into_owned(), 0));
+        }
+
+        fn blocks(&mut self, buffer: Vec<u8>, bytes: usize) -> Result<Vec<u8>, ScanError> {
+            let (name, length) = self.0.last_mut().expect("a file has begun");
+            assert!(buffer[..bytes].starts_with(name.as_bytes()) || *length > 0, "{name} has its own content");
+            *length += bytes;
+            Ok(buffer)
+        }
+
+        fn unread(&mut self, error: &ScanError) {
+            panic!("{error}");
+        }
+    }
+
+    #[test]
+    fn files_beyond_those_that_are_ahead_are_read_in_their_order() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let names: Vec<String> = (0..3 * FILES_AHEAD).map(|n| format!("{n:03}")).collect();
+        for (n, name) in names.iter().enumerate() {
+            // The first file takes several reads, while others are ahead.
+            let length = if n == 0 { 2 * READ_BYTES + 1 } else { BLOCK_SIZE };
+            std::fs::write(place.path().join(name), name.bytes().cycle().take(length).collect::<Vec<u8>>()).expect("it can be written");
+        }
+        let mut noted = Noted::default();
+        let counts = read_files(&[place.path().to_path_buf(), place.path().join("007")], None, &mut noted).expect("it can be read");
+        assert_eq!(noted.0[0].1, 2 * READ_BYTES + BLOCK_SIZE);
+        let read: Vec<&str> = noted.0.iter().map(|(name, _)| name.as_str()).collect();
+        let expected: Vec<&str> = names.iter().map(String::as_str).chain(["007"]).collect();
+        assert_eq!(read, expected);
+        assert_eq!((counts.files, counts.unread), (expected.len() as u64, 0));
+    }
+}
