@@ -59,6 +59,8 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 #[derive(Debug, Serialize)]
 struct Dedup {
     path: PathBuf,
+    index_entries: u64,
+    index_capacity: u64,
     #[serde(flatten)]
     out_of_line: OutOfLine,
 }
@@ -71,6 +73,7 @@ impl Report for Dedup {
         let fill = |used: u64, room: u64| format!("{used} of {room}");
         Table::new()
             .row("backing store", self.path.display())
+            .row("index", format!("{} of {} entries", self.index_entries, self.index_capacity))
             .row("out of line", in_a_line(work))
             .row("skipped", fill(work.skipped_with_fingerprint, work.skipped_with_fingerprint_max))
             .row("without fingerprint", fill(work.skipped_without, work.skipped_without_max))
@@ -120,7 +123,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
             wait(&record)?;
         }
     }
-    let report = Dedup { path: record.path.clone(), out_of_line: counts(&record)?.out_of_line };
+    let VolumeCounts { dedup, out_of_line, .. } = counts(&record)?;
+    let (index_entries, index_capacity) = (dedup.index_entries, dedup.index_capacity);
+    let report = Dedup { path: record.path.clone(), index_entries, index_capacity, out_of_line };
     crate::output::print(&report, Style::of(arguments.json));
     Ok(())
 }
