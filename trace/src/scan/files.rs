@@ -72,7 +72,7 @@ struct Reading<'a, V> {
     buffer: Vec<u8>,
 }
 
-/// Reads files, block devices and trees ([`Search`] has the order). The last block of a file is filled up with zeros, as a file system
+/// Reads files, block devices and trees (`search.rs` has the order). The last block of a file is filled up with zeros, as a file system
 /// stores it. `stop`, which another thread sets, ends it early.
 ///
 /// # Errors
