@@ -25,7 +25,7 @@ To begin:
   umount /mnt && onefold detach /srv/volume";
 
 #[derive(Debug, Parser)]
-#[command(name = "onefold", version, about, max_term_width = 100)]
+#[command(name = "onefold", version = commands::version::VERSION_NAME, about, max_term_width = 100)]
 #[command(after_help = format!("{BEGINNING}\n\n{}", Exit::help()))]
 #[command(about = "A deduplicating block device for flash.\n\nA volume is named by its path, its label, its UUID, its name in \
              /etc/onefold, or where it is attached or mounted.")]

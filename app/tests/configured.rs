@@ -48,7 +48,7 @@ fn all_that_are_named_are_attached_and_a_wrong_one_does_not_keep_the_others_away
     configure(&home, "b", "volume = \"/nowhere/b.img\"\n");
     let (out, err) = home.expect(3, &["attach", "--all"]);
     assert_eq!(out.lines().filter(|line| line.starts_with("nbd+unix")).count(), 2, "{out}{err}");
-    assert!(err.contains("b: /nowhere/b.img"), "{err}");
+    assert!(err.contains("/b.toml: /nowhere/b.img"), "{err}");
     configure(&home, "b", "volume = \"/nowhere/b.img\"\nmemroy = \"8M\"\n");
     let (out, err) = home.expect(2, &["attach", "--all"]);
     assert!(out.is_empty() && err.contains("a is attached already: nbd+unix") && err.contains("--memroy"), "{out}{err}");

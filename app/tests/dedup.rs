@@ -99,7 +99,9 @@ fn what_cannot_be_deduplicated_is_refused() {
     for (range, wanted) in [("5", "0-4095"), ("9-5", "smaller number comes first"), ("x-7", "0-4095"), ("", "0-4095")] {
         home.complaint(2, &["dedup", IMAGE, "--range", range], wanted);
     }
-    home.complaint(2, &["dedup", IMAGE, "--range", "99999999-99999999"], "the volume has blocks 0 to");
+    for range in ["99999999-99999999", "0-99999999"] {
+        home.complaint(2, &["dedup", IMAGE, "--range", range], "the volume has blocks 0 to");
+    }
     home.complaint(2, &["dedup", IMAGE, "--all", "--pause"], "cannot be used with");
     home.says(0, &["detach", IMAGE]);
     home.attach(IMAGE, &["--verify-duplicates", "on"]);
@@ -130,9 +132,9 @@ fn the_index_gets_other_memory_while_it_serves() {
     client.write(0, 0, &bytes).unwrap();
     client.command(FLUSH, 0, 0, 0).unwrap();
     // The answer says how many fingerprints that is.
-    let said = home.json(&["dedup", IMAGE, "--index-memory", "64K"])["index_capacity"].as_u64().unwrap();
-    assert!((12_000..=12_288).contains(&said), "{said}");
-    assert_eq!(said, capacity());
+    let room = home.json(&["dedup", IMAGE, "--index-memory", "64K"])["index_capacity"].as_u64().unwrap();
+    assert!((12_000..=12_288).contains(&room), "{room}");
+    assert_eq!(room, capacity());
     while home.json(&["stats", IMAGE])["dedup"]["index_entries"].as_u64().unwrap() < 256 {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }

@@ -18,10 +18,18 @@ const TRIM: u16 = 4;
 struct Host(String);
 
 impl Host {
-    fn at(place: String, mib: u64) -> Self {
-        fs::create_dir(&place).unwrap();
-        run(Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "none", &place]));
-        Self(place)
+    /// Mounts one; none where this test cannot.
+    fn of(test: &str, home: &Home, mib: u64) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            skipped(test, "mounting needs root");
+            return None;
+        }
+        let place = home.path("host");
+        have(test, &["mount", "umount"]).then(|| {
+            fs::create_dir(&place).unwrap();
+            run(Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "none", &place]));
+            Self(place)
+        })
     }
 
     fn available_mib(&self) -> u64 {
@@ -49,14 +57,8 @@ fn write(client: &mut Client, at_mib: u64, mib: u64, seed: u64) {
 #[test]
 fn deleting_in_the_volume_makes_room_on_its_host() {
     let test = "deleting_in_the_volume_makes_room_on_its_host";
-    if !rustix::process::geteuid().is_root() {
-        return skipped(test, "mounting needs root");
-    }
-    if !have(test, &["mount", "umount"]) {
-        return;
-    }
     let home = Home::new();
-    let host = Host::at(home.path("host"), 256);
+    let Some(host) = Host::of(test, &home, 256) else { return };
     let volume = format!("{}/volume", host.0);
     home.expect(0, &["create", &volume, "--size", "1G", "--sparse", "--buffered"]);
     assert!(Path::new(&volume).metadata().unwrap().len() > 256 * MIB);
@@ -82,4 +84,26 @@ fn deleting_in_the_volume_makes_room_on_its_host() {
     drop(client);
     home.expect(0, &["detach", &volume]);
     home.expect(0, &["check", &volume]);
+}
+
+#[test]
+fn a_size_that_does_not_fit_takes_no_room() {
+    let test = "a_size_that_does_not_fit_takes_no_room";
+    let home = Home::new();
+    let Some(host) = Host::of(test, &home, 64) else { return };
+    let at = |name: &str| format!("{}/{name}", host.0);
+    let volume = at("volume");
+    assert!(home.says(0, &["create", &volume, "--size", "32M", "--buffered"]).contains("--logical SIZE shows them more"));
+    let available = host.available_mib();
+    home.complaint(1, &["grow", &volume, "--size", "1G", "--buffered"], "1 GiB large");
+    assert_eq!((volume.as_ref() as &Path).metadata().unwrap().len(), 32 * MIB);
+    home.complaint(1, &["create", &at("whole"), "--size", "1G", "--buffered"], "1 GiB are needed at once");
+    home.complaint(1, &["create", &at("metadata"), "--size", "1T", "--sparse", "--buffered"], "are needed at once");
+    assert_eq!(fs::read_dir(&host.0).unwrap().count(), 1, "no other file is left");
+    assert_eq!(host.available_mib(), available);
+    let sparse = at("sparse");
+    assert!(
+        home.says(0, &["create", &sparse, "--size", "1G", "--sparse", "--buffered"]).contains("MiB free. When that is full, writes wait")
+    );
+    home.says(0, &["grow", &volume, "--size", "40M", "--buffered"]);
 }

@@ -52,6 +52,12 @@ need_cross() {
     command -v "$gnu-gcc" >/dev/null 2>&1 || apt_install "gcc-$gnu" "libc6-dev-$arch-cross"
 }
 
+version="$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)"
+# What is not released sorts before the release, and by its day.
+revision="$(git log -1 --format=%cd.%h --date=format:%Y%m%d 2>/dev/null || date -u +%Y%m%d)"
+# `onefold version` says it, too.
+export ONEFOLD_VERSION="$version~$revision"
+
 strip='strip'
 if [[ $arch != "$here" ]]; then
     need_cross
@@ -71,9 +77,6 @@ else
     binary="$(target_dir)/$triple/release/onefold"
 fi
 
-version="$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)"
-# What is not released sorts before the release, and by its day.
-revision="$(git log -1 --format=%cd.%h --date=format:%Y%m%d 2>/dev/null || date -u +%Y%m%d)"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 tree="$work/tree"

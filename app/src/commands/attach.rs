@@ -85,7 +85,7 @@ fn attach_all() -> Outcome<Exit> {
         let attached = configured.and_then(|configured| {
             let name = &configured.name;
             let options = with_options(&configured, std::iter::once(OsString::from(name)))?;
-            let named = |failed: Failed| Failed { message: format!("{name}: {}", failed.message), ..failed };
+            let named = |failed: Failed| Failed { message: format!("{}: {}", configured.file.display(), failed.message), ..failed };
             let found = find_configured(&configured).map_err(named)?;
             if let Some(record) = found.attached {
                 complain(format_args!("onefold: {name} is attached already: {}", record.location));

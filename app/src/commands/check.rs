@@ -132,11 +132,15 @@ impl Report for Checked {
         if self.sound && !self.content_read {
             table = table.line("The content of blocks was not looked at; --data compares it with its fingerprints.");
         }
-        table.line(match (self.sound, self.garbage) {
-            (true, 0) => "The volume is sound.",
-            (true, _) => "The volume is sound. Some space is garbage; a recount gives it back while the volume is attached.",
-            (false, _) => "The volume is DAMAGED.",
-        })
+        let whole = if self.content_read { "The volume is sound." } else { "The metadata of the volume are sound." };
+        if !self.sound {
+            let repair = format!("`onefold check --data --repair {}` shows what a repair would give up, and asks.", self.path.display());
+            return table.line("The volume is DAMAGED.").line(repair);
+        }
+        if self.garbage == 0 {
+            return table.line(whole);
+        }
+        table.line(format!("{whole} Some space is garbage; a recount gives it back while the volume is attached."))
     }
 }
 

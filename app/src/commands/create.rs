@@ -98,6 +98,11 @@ struct Created {
     dry_run: bool,
     /// The size of map, refs and fingerprints.
     metadata_bytes: u64,
+    /// The bytes that are free on the file system of a sparse file, if the volume may come to need more.
+    room_bytes: Option<u64>,
+    /// Whether clients see only what always fits, since nothing else was asked for.
+    #[serde(skip)]
+    is_plain: bool,
     volume: OnMedium,
 }
 
@@ -115,6 +120,15 @@ impl Report for Created {
             .row_if("overwritten", self.overwritten.as_ref());
         let table =
             self.volume.rows(table).row_if("guard", self.volume.guard_ms.map(guard_cost)).row("metadata", Size(self.metadata_bytes));
+        let table = match self.room_bytes.map(Size) {
+            Some(room) => table.line(format!("Its file system has only {room} free. When that is full, writes wait for room.")),
+            None => table,
+        };
+        let table = if self.is_plain {
+            table.line("Clients see what always fits. --logical SIZE shows them more: room for what will be saved.")
+        } else {
+            table
+        };
         if self.dry_run { table.line("Nothing was written.") } else { table }
     }
 }
@@ -146,8 +160,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Err(Failed::new(Exit::Refused, format!("{} holds something: {content}", arguments.path.display()))
             .next("It would be lost. --force formats all the same."));
     }
+    let room = room_for(arguments, &ground, &superblock)?;
     if arguments.dry_run {
-        print(&report(arguments, &ground, &superblock, arguments.path.clone()), Style::of(arguments.json));
+        print(&report(arguments, &ground, &superblock, room, arguments.path.clone()), Style::of(arguments.json));
         return Ok(());
     }
     let is_new = ground.backing.is_none();
@@ -176,7 +191,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     let path = arguments.path.canonicalize().unwrap_or_else(|_| arguments.path.clone());
     known::remember(&path);
-    print(&report(arguments, &ground, &superblock, path), Style::of(arguments.json));
+    print(&report(arguments, &ground, &superblock, room, path), Style::of(arguments.json));
     Ok(())
 }
 
@@ -292,15 +307,40 @@ fn sync_directory(path: &Path) -> std::io::Result<()> {
     File::open(parent)?.sync_all()
 }
 
-fn report(arguments: &Arguments, ground: &Ground, superblock: &Superblock, path: PathBuf) -> Created {
-    let geometry = &superblock.geometry;
+/// Returns the bytes that are free below a new sparse file, if its volume may come to need more.
+///
+/// # Errors
+/// When a new file needs more than that at once. To begin all the same would fill the file system.
+fn room_for(arguments: &Arguments, ground: &Ground, superblock: &Superblock) -> Outcome<Option<u64>> {
+    if ground.backing.is_some() {
+        return Ok(None);
+    }
+    let folder = arguments.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let below = rustix::fs::statvfs(folder).map_err(|errno| failed(arguments, "measure the file system of", errno.into()))?;
+    let (free, all) = (below.f_bavail * below.f_frsize, below.f_blocks * below.f_frsize);
+    let at_once = if ground.allocation == Allocation::Whole { ground.length } else { metadata_bytes(superblock) };
+    if all > 0 && at_once > free {
+        let message =
+            format!("{}: {} are needed at once, and its file system has {} free", arguments.path.display(), Size(at_once), Size(free));
+        return Err(Failed::new(Exit::System, message).next("Give a smaller --size; a --sparse file needs only its metadata at once."));
+    }
+    Ok(Some(free).filter(|&free| all > 0 && ground.allocation == Allocation::Sparse && free < ground.length))
+}
+
+fn metadata_bytes(superblock: &Superblock) -> u64 {
+    superblock.geometry.device_bytes.get() - superblock.geometry.data_blocks * BLOCK_BYTES
+}
+
+fn report(arguments: &Arguments, ground: &Ground, superblock: &Superblock, room_bytes: Option<u64>, path: PathBuf) -> Created {
     Created {
         path,
         kind: ground.kind,
         overwritten: ground.content.clone(),
         preallocated: ground.allocation == Allocation::Whole,
         dry_run: arguments.dry_run,
-        metadata_bytes: geometry.device_bytes.get() - geometry.data_blocks * BLOCK_BYTES,
+        metadata_bytes: metadata_bytes(superblock),
+        room_bytes,
+        is_plain: arguments.logical.is_none(),
         volume: OnMedium::from(superblock),
     }
 }

@@ -136,7 +136,7 @@ fn order(arguments: &Arguments, volume: &VolumeCounts) -> Outcome<Option<OrderOu
         Arguments { pause: true, .. } => Some(OrderOutOfLine::Pause),
         Arguments { resume: true, .. } => Some(OrderOutOfLine::Resume),
         Arguments { all: true, .. } => Some(OrderOutOfLine::Range { first: 0, end: blocks }),
-        Arguments { range: Some((first, end)), .. } if first >= blocks => {
+        Arguments { range: Some((first, end)), .. } if end > blocks => {
             let message = format!("--range {first}-{}: the volume has blocks 0 to {}", end - 1, blocks - 1);
             return Err(Failed::new(Exit::Usage, message));
         }

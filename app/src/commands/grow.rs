@@ -107,7 +107,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Ok(());
     }
     if let Some(length) = longer.filter(|_| changed) {
-        enlarge(path, length).map_err(|error| Failed::system(format!("cannot make {} larger", path.display()), error))?;
+        enlarge(path, length).map_err(|error| {
+            let failed = Failed::system(format!("cannot make {} {} large", path.display(), Size(length)), error);
+            failed.next("Nothing was changed. Its file system needs the room, or give a smaller --size.")
+        })?;
     }
     match attached {
         Some(record) if !arguments.dry_run => grow_attached(record, order, changed, Duration::from_secs(arguments.timeout))?,

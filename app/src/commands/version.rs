@@ -5,6 +5,12 @@ use crate::output::{Report, Style, print};
 use onefold_engine::format::superblock::VERSION;
 use serde::Serialize;
 
+/// The version of the program. A package's has the day and the commit, too, which `./dev package` gives.
+pub const VERSION_NAME: &str = match option_env!("ONEFOLD_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// Show the version of the program, and of the format that it reads and writes
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -31,6 +37,6 @@ impl Report for Version {
 
 /// Shows.
 pub fn run(arguments: &Arguments) {
-    let version = Version { onefold: env!("CARGO_PKG_VERSION"), format_version: VERSION, architecture: std::env::consts::ARCH };
+    let version = Version { onefold: VERSION_NAME, format_version: VERSION, architecture: std::env::consts::ARCH };
     print(&version, Style::of(arguments.json));
 }

@@ -31,6 +31,10 @@ pub fn enlarge(path: &Path, length: u64) -> io::Result<()> {
         return Ok(());
     }
     let is_whole = stat.blocks() * SECTOR_BYTES >= stat.len();
+    if is_whole && length - stat.len() > room_below(&file)? {
+        // The kernel would take all the room that there is before it fails, and the file would keep it.
+        return Err(Errno::NOSPC.into());
+    }
     let from = if is_whole { stat.len() } else { length - 1 };
     // A truncation would cut off what another process has added meanwhile; this call never makes a file shorter.
     match rustix::fs::fallocate(&file, FallocateFlags::empty(), from, length - from) {
@@ -39,6 +43,15 @@ pub fn enlarge(path: &Path, length: u64) -> io::Result<()> {
         Err(other) => return Err(other.into()),
     }
     file.sync_all()
+}
+
+/// Returns the bytes that are free on the file system of a file.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn room_below(file: &File) -> io::Result<u64> {
+    let below = rustix::fs::fstatvfs(file)?;
+    Ok(below.f_bavail * below.f_frsize)
 }
 
 #[cfg(test)]

@@ -58,9 +58,13 @@ impl Report for Repaired {
             let unread = "The content of blocks was not looked at; --data does, and gives up what is damaged.";
             return if self.content_read { table } else { table.line(unread) };
         }
+        let superblock = match self.superblock_copies {
+            0 => "all 4 copies can be used; they are written anew".to_owned(),
+            unusable => format!("{unusable} of 4 copies cannot be used; all are written anew"),
+        };
         let mut table = table
             .row_if("log", self.log.as_ref().map(|damage| format!("cut off before its damage: {damage}")))
-            .row("superblock", format!("{} of 4 copies cannot be used; all are written anew", self.superblock_copies))
+            .row("superblock", superblock)
             .row("metadata", format!("{} of pages are written anew", Size(self.pages * BLOCK_BYTES)))
             .row("fingerprints", format!("{} dropped, {} made anew of their carriers", self.entries_dropped, self.entries_rebuilt))
             .row("counts", format!("{} counted anew", self.counts))
