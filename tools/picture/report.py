@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Makes docs/example-report of a report: its pages and its figures by replay, its charts as pictures, and a README that shows them.
+
+A browser shows the report's pages as they are. Where only Markdown and pictures are shown, README.md has the missed targets, what is
+measured against what the papers published, and the charts.
+"""
+
+import html
+import json
+import os
+import re
+import shutil
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+OUT = os.path.join(ROOT, "docs", "example-report")
+PAGES = ("index.html", "smartdedup.html")
+CHART = re.compile(r'<svg viewBox="0 0 (\d+) (\d+)"(.*?)</svg>', re.DOTALL)
+TITLE = re.compile(r'<title id="(.*)-title">(.*)</title>')
+
+
+def pictures(page):
+    """Yields the name, the title and the picture of each chart of a page."""
+    for found in CHART.finditer(page):
+        width, height, rest = found.groups()
+        name, title = TITLE.search(rest).groups()
+        picture = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+            f'font-family="sans-serif" font-size="12"{rest.replace("the table below", "the table of the page")}'
+        )
+        white = f'</desc>\n<rect width="{width}" height="{height}" fill="#fff"/>'
+        yield name, html.unescape(title), picture.replace("</desc>", white, 1) + "</svg>\n"
+
+
+def cell(text):
+    return str(text).replace("|", "\\|")
+
+
+def table(heads, rows):
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join("| " + " | ".join(cell(text) for text in line) + " |\n" for line in lines)
+
+
+def readme(report, charts):
+    made, targets = report["made"], report["targets"]
+    missed = [target for target in targets if not target["holds"]]
+    out = [
+        "# An example of the report\n\n",
+        "`./dev bench papers` has made this report, and `./dev picture --report` this folder of it. [index.html](index.html) has "
+        "OrderMergeDedup's evaluation and [smartdedup.html](smartdedup.html) SmartDedup's, to be opened in a browser; "
+        "[results.csv](results.csv) has every replay. [evaluating.md](../evaluating.md) says how each figure is measured.\n\n",
+        f"{len(report['runs']):,} replays took {made['wall_seconds'] / 60:.0f} minutes on {made['threads']} threads. "
+        f"{len(targets) - len(missed)} of {len(targets)} targets are met. Missed are:\n\n",
+        table(["target", "value", "unit", "wanted"], [[t["name"], round(t["value"], 4), t["unit"], t["target"]] for t in missed]),
+    ]
+    for page, title, pictured in charts:
+        out.append(f"\n## {title}\n")
+        out += [f"\n![{what}]({name}.svg)\n" for name, what in pictured]
+        out.append(f"\nThe figures are in [{page}]({page}).\n")
+    return "".join(out)
+
+
+def main(source):
+    with open(os.path.join(source, "results.json"), encoding="utf-8") as file:
+        report = json.load(file)
+    if not report["made"]["complete"]:
+        sys.exit(f"picture: {source} has only some of the traces or schemes; make all of it by ./dev bench papers")
+    shutil.rmtree(OUT, ignore_errors=True)
+    os.makedirs(OUT)
+    shutil.copy(os.path.join(source, "results.csv"), OUT)
+    charts = []
+    for name in PAGES:
+        with open(os.path.join(source, name), encoding="utf-8") as file:
+            page = file.read()
+        shutil.copy(os.path.join(source, name), OUT)
+        drawn = list(pictures(page))
+        for picture, _, svg in drawn:
+            with open(os.path.join(OUT, picture + ".svg"), "w", encoding="utf-8") as file:
+                file.write(svg)
+        title = html.unescape(re.search("<title>(.*)</title>", page)[1])
+        charts.append((name, title, [(picture, what) for picture, what, _ in drawn]))
+    with open(os.path.join(OUT, "README.md"), "w", encoding="utf-8") as file:
+        file.write(readme(report, charts))
+    print(OUT)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: report.py DIRECTORY_OF_A_REPORT")
+    main(sys.argv[1])
