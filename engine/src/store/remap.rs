@@ -118,6 +118,9 @@ impl Store {
         if self.medium.superblock.is_protected(lbn) {
             return Ok(Remapped::Changed);
         }
+        if !self.may_take_links(lbn, to.0)? {
+            return Ok(Remapped::NotThere);
+        }
         let Some((from, content)) = self.durable_place(lbn, known)? else { return Ok(Remapped::Changed) };
         // Another slot of the same carrier would free nothing.
         if from.0 == to.0 {
@@ -131,28 +134,37 @@ impl Store {
         if from.0 < to.0 && !self.is_alone(from)? {
             return Ok(Remapped::Stands(from.0, content));
         }
-        let (page, at) = self.geometry.refs_of(to.0);
-        let committed = match self.tables.ensure(&mut self.io, page) {
-            Access::Loading => return Err(Blocked::Page(page)),
-            Access::Unreadable => return Ok(Remapped::NotThere),
-            Access::Ready(resident) => resident.page().content.refs(at),
-        };
+        Ok(Remapped::May(from.0, content))
+    }
+
+    /// Whether a block takes further links, or this LBN means it already. It is asked before anything is compared: of a block that takes
+    /// none, all candidates stay open, and to compare them would need the carriers of all of them at once. `Err`: this page has to be read
+    /// first.
+    fn may_take_links(&mut self, lbn: Lbn, to: Pbn) -> Result<bool, Blocked> {
         // One link is that of the entry. A block that no LBN means would take the place of one that is to be freed, and may be about to
         // lose its entry.
-        let refs = self.tables.with_pending(to.0, committed);
-        let is_free_for_links = refs != REFS_UNKNOWN && (2..self.space.link_limit(&self.tables)).contains(&refs);
-        Ok(if is_free_for_links { Remapped::May(from.0, content) } else { Remapped::NotThere })
+        let links = 2..self.space.link_limit(&self.tables);
+        if self.refs(to)?.is_some_and(|refs| links.contains(&refs)) {
+            return Ok(true);
+        }
+        let entry = self.tables.lookup(&mut self.io, lbn).map_err(Blocked::Page)?;
+        Ok(matches!(entry, Some(MapEntry::Block { pbn, .. }) if pbn == to))
     }
 
     /// Whether one LBN alone means a whole block, which has an entry. `Err`: this page has to be read first.
     fn is_alone(&mut self, (pbn, slot): Place) -> Result<bool, Blocked> {
+        Ok(self.refs(pbn)? == Some(2) && slot == 0)
+    }
+
+    /// The links of a block, those of the open epoch included; none if they are not known. `Err`: this page has to be read first.
+    fn refs(&mut self, pbn: Pbn) -> Result<Option<u8>, Blocked> {
         let (page, at) = self.geometry.refs_of(pbn);
         match self.tables.ensure(&mut self.io, page) {
             Access::Loading => Err(Blocked::Page(page)),
-            Access::Unreadable => Ok(false),
+            Access::Unreadable => Ok(None),
             Access::Ready(resident) => {
                 let committed = resident.page().content.refs(at);
-                Ok(slot == 0 && self.tables.with_pending(pbn, committed) == 2)
+                Ok(Some(self.tables.with_pending(pbn, committed)).filter(|&refs| refs != REFS_UNKNOWN))
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::checked::findings;
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Class, Deduplicate, Event};
+use onefold_engine::interface::{Class, Deduplicate, Event, Op};
 use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::stats::OutOfLineCounts;
 use onefold_engine::units::Lbn;
@@ -104,6 +104,35 @@ fn content_in_slots_is_found_in_other_carriers() {
         assert!((BLOCKS / 3..BLOCKS / 3 + 4).contains(&stats.shared_blocks), "{mode:?}: {stats:?}");
         assert_eq!(stats.shared_blocks + stats.kept_blocks, BLOCKS / 3 + BLOCKS / 2, "{mode:?}");
         is_sound(m, mode);
+    }
+}
+
+/// Nothing is linked to a carrier that only its fingerprints keep, so each of its candidates stays open. To compare all of them would need
+/// more carriers at once than are remembered.
+#[test]
+fn content_that_nothing_means_any_more_holds_up_none_of_its_copies() {
+    const COPIES: u64 = 8;
+    let place = |n: u64, copy: u64| copy_of(n) + copy;
+    for mode in [CommitMode::Log, CommitMode::Ordered] {
+        let mut m = Machine::open(blank(64 << 20, None), without_work());
+        m.feed(Event::Tick);
+        write_copy(&mut m, |n| n, 3);
+        m.request(Op::Discard, 0, 4096 * BLOCKS, None, false);
+        m.flush();
+        (0..COPIES).for_each(|copy| write_copy(&mut m, |n| place(n, copy), 2));
+        assert!(m.engine.stats().kept_blocks > BLOCKS / 6, "{:?}", m.engine.stats());
+        let mut m = Machine::open(m.close(), on_demand(mode));
+        ask(&mut m, 0, u64::MAX);
+        m.flush();
+        m.pass_ms(SOON_MS);
+        let counts = counts(&m);
+        assert_eq!((counts.asked_lbns, counts.candidates), (0, 0), "{mode:?}: {counts:?}");
+        assert!(counts.linked > (COPIES - 2) * BLOCKS, "{mode:?}: {counts:?}");
+        for copy in 0..COPIES {
+            assert!((0..BLOCKS).all(|n| m.read(4096 * place(n, copy), 4096) == soft(n, 1)), "{mode:?}, copy {copy}");
+        }
+        let medium = m.close();
+        assert!(findings(&medium).is_empty(), "{mode:?}: {:?}", findings(&medium));
     }
 }
 
