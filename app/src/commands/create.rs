@@ -4,6 +4,7 @@ use super::status::{OnMedium, every};
 use crate::attachment::known;
 use crate::attachment::start::{CommitModeName, PersistenceName};
 use crate::device::backing::{Access, Allocation, Backing, Kind, PATIENCE};
+use crate::device::enlarge::room_of;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::heartbeat::{Here, look_first};
 use crate::output::size::Size;
@@ -317,14 +318,14 @@ fn room_for(arguments: &Arguments, ground: &Ground, superblock: &Superblock) -> 
     }
     let folder = arguments.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let below = rustix::fs::statvfs(folder).map_err(|errno| failed(arguments, "measure the file system of", errno.into()))?;
-    let (free, all) = (below.f_bavail * below.f_frsize, below.f_blocks * below.f_frsize);
+    let Some(free) = room_of(&below) else { return Ok(None) };
     let at_once = if ground.allocation == Allocation::Whole { ground.length } else { metadata_bytes(superblock) };
-    if all > 0 && at_once > free {
+    if at_once > free {
         let message =
             format!("{}: {} are needed at once, and its file system has {} free", arguments.path.display(), Size(at_once), Size(free));
         return Err(Failed::new(Exit::System, message).next("Give a smaller --size; a --sparse file needs only its metadata at once."));
     }
-    Ok(Some(free).filter(|&free| all > 0 && ground.allocation == Allocation::Sparse && free < ground.length))
+    Ok(Some(free).filter(|&free| ground.allocation == Allocation::Sparse && free < ground.length))
 }
 
 fn metadata_bytes(superblock: &Superblock) -> u64 {

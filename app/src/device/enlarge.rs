@@ -2,7 +2,7 @@
 
 use super::backing::Kind;
 use onefold_engine::units::SECTOR_BYTES;
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, StatVfs};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -31,7 +31,8 @@ pub fn enlarge(path: &Path, length: u64) -> io::Result<()> {
         return Ok(());
     }
     let is_whole = stat.blocks() * SECTOR_BYTES >= stat.len();
-    if is_whole && length - stat.len() > room_below(&file)? {
+    let room = room_of(&rustix::fs::fstatvfs(&file)?);
+    if is_whole && room.is_some_and(|room| length - stat.len() > room) {
         // The kernel would take all the room that there is before it fails, and the file would keep it.
         return Err(Errno::NOSPC.into());
     }
@@ -45,13 +46,10 @@ pub fn enlarge(path: &Path, length: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Returns the bytes that are free on the file system of a file.
-///
-/// # Errors
-/// When the kernel does not say.
-pub fn room_below(file: &File) -> io::Result<u64> {
-    let below = rustix::fs::fstatvfs(file)?;
-    Ok(below.f_bavail * below.f_frsize)
+/// Returns the bytes that are free on a file system; none if it, such as ramfs, does not report its size.
+#[must_use]
+pub fn room_of(below: &StatVfs) -> Option<u64> {
+    (below.f_blocks > 0).then(|| below.f_bavail * below.f_frsize)
 }
 
 #[cfg(test)]
