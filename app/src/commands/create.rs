@@ -33,7 +33,7 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 pub struct Arguments {
     /// File (made where it does not exist) or block device.
     path: PathBuf,
-    /// Size of a new file.
+    /// Size of a new file: a number of bytes, or 512M, 64G, 1T in powers of 1024.
     #[arg(long)]
     size: Option<Size>,
     /// Size as clients see it. Default: what always fits, whatever is written. Larger sizes rely on duplicates.

@@ -36,7 +36,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
     volume: String,
-    /// Size on its file or device. A file is made larger; of a device the volume takes this much. Default: all of it.
+    /// Size on its file or device (64G, 1T, in powers of 1024). A file is made larger; of a device the volume takes this much. Default:
+    /// all of it.
     #[arg(long)]
     size: Option<Size>,
     /// Size as clients see it. Default: what always fits if they see that now; otherwise what they see now.

@@ -197,7 +197,10 @@ fn efficiency(ledger: &Efficiency) -> String {
             let more = Size((ledger.device_units - ledger.client_units) * BLOCK_BYTES);
             format!("none: the device wrote {more} more than the clients, for metadata")
         }
-        Some(share) => format!("{} of the writes that the duplicates found could save", Percent(100.0 * share)),
+        Some(share) => {
+            let packs = if share > 1.0 { "; packs save the rest" } else { "" };
+            format!("{} of the writes that the duplicates found could save{packs}", Percent(100.0 * share))
+        }
     }
 }
 
@@ -251,9 +254,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_efficiency_of_few_duplicates_is_no_negative_percentage() {
+    fn an_efficiency_below_0_or_above_100_per_cent_is_explained() {
         let of = |device_units, ideal_units| Efficiency { client_units: 100, device_units, ideal_units, ..Efficiency::default() };
         assert_eq!(efficiency(&of(75, 50)), "50 % of the writes that the duplicates found could save");
+        assert_eq!(efficiency(&of(25, 50)), "150 % of the writes that the duplicates found could save; packs save the rest");
         assert_eq!(efficiency(&of(150, 99)), "none: the device wrote 200 KiB more than the clients, for metadata");
         assert_eq!(efficiency(&of(150, 100)), "- (no duplicates were found)");
     }
