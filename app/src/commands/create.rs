@@ -4,7 +4,7 @@ use super::status::{OnMedium, every};
 use crate::attachment::known;
 use crate::attachment::start::{CommitModeName, PersistenceName};
 use crate::device::backing::{Access, Allocation, Backing, Kind, PATIENCE};
-use crate::device::enlarge::room_of;
+use crate::device::measure::room_of;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::heartbeat::{Here, look_first};
 use crate::output::size::Size;

@@ -8,7 +8,7 @@
 use super::facts::StorePlace;
 pub use super::facts::{Facts, Kind};
 use super::lock::open_locked;
-use super::measure::{block_discard, drop_cached, measure};
+use super::measure::{block_discard, drop_cached, measure, room_of};
 pub use super::open_error::OpenError;
 use super::transfer::{self, Direction};
 use onefold_engine::buffer::BufferMut;
@@ -187,8 +187,7 @@ impl Backing {
         }
         let (file, below) = (rustix::fs::fstat(&self.file)?, rustix::fs::fstatvfs(&self.file)?);
         let holes = self.facts.length.saturating_sub(file.st_blocks.unsigned_abs() * SECTOR_BYTES);
-        let room = Room { available: below.f_bavail * below.f_frsize, all: below.f_blocks * below.f_frsize, holes };
-        Ok((room.all > 0).then_some(room))
+        Ok(room_of(&below).map(|available| Room { available, all: below.f_blocks * below.f_frsize, holes }))
     }
 
     /// Gives a range of a sparse file its space. Does nothing on a block device.

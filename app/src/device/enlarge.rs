@@ -1,8 +1,9 @@
 //! The length of a backing store that may be in use, and a file that is made longer.
 
 use super::backing::Kind;
+use super::measure::room_of;
 use onefold_engine::units::SECTOR_BYTES;
-use rustix::fs::{FallocateFlags, StatVfs};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -44,12 +45,6 @@ pub fn enlarge(path: &Path, length: u64) -> io::Result<()> {
         Err(other) => return Err(other.into()),
     }
     file.sync_all()
-}
-
-/// Returns the bytes that are free on a file system; none if it, such as ramfs, does not report its size.
-#[must_use]
-pub fn room_of(below: &StatVfs) -> Option<u64> {
-    (below.f_blocks > 0).then(|| below.f_bavail * below.f_frsize)
 }
 
 #[cfg(test)]

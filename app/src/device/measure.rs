@@ -4,7 +4,7 @@ use super::facts::{Facts, Kind};
 use super::sysfs::DeviceNumber;
 use onefold_engine::buffer::Frame;
 use onefold_engine::units::BLOCK_BYTES;
-use rustix::fs::{Advice, AtFlags, FileType, OFlags, Stat, StatxFlags, statx};
+use rustix::fs::{Advice, AtFlags, FileType, OFlags, Stat, StatVfs, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::ioctl;
 use std::fs::{File, Metadata};
@@ -103,4 +103,10 @@ pub(super) fn block_discard(fd: BorrowedFd<'_>, at: u64, length: u64) -> Result<
     let mut range = [at, length];
     // SAFETY: the kernel reads two u64 there.
     unsafe { ioctl::ioctl(fd, ioctl::Updater::<BLKDISCARD, [u64; 2]>::new(&mut range)) }
+}
+
+/// Returns the bytes that are free on a file system; none if it, such as ramfs, does not report its size.
+#[must_use]
+pub fn room_of(below: &StatVfs) -> Option<u64> {
+    (below.f_blocks > 0).then(|| below.f_bavail * below.f_frsize)
 }
