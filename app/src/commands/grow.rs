@@ -110,7 +110,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if let Some(length) = longer.filter(|_| changed) {
         enlarge(path, length).map_err(|error| {
             let failed = Failed::system(format!("cannot make {} {} large", path.display(), Size(length)), error);
-            failed.next("Nothing was changed. Its file system needs the room, or give a smaller --size.")
+            failed.next("Nothing was changed. If its file system lacks the room, give a smaller --size.")
         })?;
     }
     match attached {
