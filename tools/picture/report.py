@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Makes docs/example-report of a report: its pages and its figures by replay, its charts as pictures, and a README that shows them.
 
-A browser shows the report's pages as they are. Where only Markdown and pictures are shown, README.md has the missed targets, what is
-measured against what the papers published, and the charts.
+A browser shows the report's pages as they are. Where only Markdown and pictures are shown, README.md has the missed targets and the charts.
 """
 
 import html
