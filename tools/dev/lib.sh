@@ -54,6 +54,7 @@ package_of() {
     qemu-io | qemu-img | qemu-nbd) echo qemu-utils ;;
     mkfs.ext4 | e2fsck | debugfs) echo e2fsprogs ;;
     mkfs.btrfs) echo btrfs-progs ;;
+    mkfs.xfs) echo xfsprogs ;;
     losetup | mount | blkid | findmnt | fallocate) echo util-linux ;;
     cc) echo build-essential ;;
     pkg-config) echo pkg-config ;;
