@@ -166,11 +166,13 @@ pub enum Action {
     Flush {
         io: IoId,
     },
-    /// Tell the device that these bytes are unused. The device may ignore it.
+    /// Tell the device that these bytes are unused. The device may ignore it. With `fill`, the store is a file: write zeros there, so that
+    /// its host has written at these bytes, and make that durable, so that no later flush has to.
     Discard {
         io: IoId,
         at: Bytes,
         length: Bytes,
+        fill: bool,
     },
     /// Compute the digest of one block that the engine merged.
     Digest {
@@ -228,6 +230,7 @@ pub enum Event {
         io: IoId,
         result: Result<(), IoFailure>,
     },
+    /// A discard has ended, or a filling with zeros. Neither promises anything: if it failed, nothing was discarded or filled.
     Discarded {
         io: IoId,
         result: Result<(), IoFailure>,

@@ -2,6 +2,7 @@
 
 pub use crate::format::superblock::Persistence;
 
+use crate::format::geometry::PIECE_BLOCKS;
 use crate::format::superblock::{CommitMode, StartSettings};
 use crate::format::unit::SLOTS_MAX;
 use std::ops::RangeInclusive;
@@ -87,6 +88,8 @@ pub struct Knobs {
     pub carrier_slots_max: usize,
     /// The number of freed blocks that is worth a batch of discards.
     pub discard_batch_blocks: u64,
+    /// The blocks of a piece of a store in a file: what is written ahead, and given back, at once.
+    pub stock_piece_blocks: u64,
     /// The most links of a block, including that of its fingerprint. It is 254 on real volumes; a simulation has less, to reach the limit.
     pub refs_limit: u8,
     /// Blocks in one window of a recount. Memory is another bound.
@@ -183,6 +186,7 @@ impl Default for Knobs {
         Self {
             carrier_slots_max: SLOTS_MAX,
             discard_batch_blocks: 1024,
+            stock_piece_blocks: PIECE_BLOCKS,
             refs_limit: 254,
             recount_window_blocks: 1 << 20,
             recount_pages_per_second: 4096,

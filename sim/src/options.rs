@@ -92,6 +92,8 @@ pub struct Options {
     pub jump: u8,
     /// Whether the store's file system runs short of room from time to time.
     pub runs_short: bool,
+    /// The store is a file, whose host writes metadata of its own where nothing was written yet.
+    pub in_file: bool,
     /// The odds, in 256, that somebody gives an order to the work out of line at a step.
     pub orders: u8,
     /// The odds, in 256, that somebody gives an order to the scrub at a step.
@@ -168,10 +170,13 @@ impl Options {
         settings.adapts_to_duplication = aside.bool();
         knobs.skipped_save_ms = [0, 50, 60_000][aside.usize(0..3)];
         settings.min_run = [1, 1, 1, 3][aside.usize(0..4)];
+        let in_file = aside.bool();
+        knobs.stock_piece_blocks = [4, 4, 256][aside.usize(0..3)];
         Self {
             shape,
             settings,
             runs_short,
+            in_file,
             orders: 0,
             deferred: [0, 0, 40, 200][aside.usize(0..4)],
             scrubs: [0, 0, 0, 0, 0, 0, 0, 8][aside.usize(0..8)],

@@ -71,7 +71,7 @@ impl Transcript {
                 data.iter().for_each(|slice| self.content(slice));
             }
             Action::Flush { io: _ } => self.numbers([3]),
-            Action::Discard { io: _, at, length } => self.numbers([4, at.get(), length.get()]),
+            Action::Discard { io: _, at, length, .. } => self.numbers([4, at.get(), length.get()]),
             Action::Digest { io: _, block } => {
                 self.numbers([5]);
                 self.content(block);

@@ -241,7 +241,7 @@ impl World {
                 self.traffic.flush();
                 self.start(io, Work::Flush, fails, false);
             }
-            Action::Discard { io, at, length } => self.discard(io, block_of(at.get())?, block_of(length.get())?)?,
+            Action::Discard { io, at, length, fill } => self.discard(io, block_of(at.get())?, block_of(length.get())?, fill)?,
             Action::Digest { io, block } => self.compute(io, Work::Digest { block }),
             Action::Compress { io, block } => self.compute(io, Work::Compress { block }),
             Action::Reply { request, reply } => self.replied(request, &reply)?,

@@ -1,5 +1,7 @@
 //! `create`: formats a file or block device as a volume.
 
+mod stock;
+
 use super::status::{OnMedium, every};
 use crate::attachment::known;
 use crate::attachment::start::{CommitModeName, PersistenceName};
@@ -101,6 +103,10 @@ struct Created {
     metadata_bytes: u64,
     /// The bytes that are free on the file system of a sparse file, if the volume may come to need more.
     room_bytes: Option<u64>,
+    /// The bytes of zeros that were written to a file ahead of what will be synced.
+    ahead_bytes: u64,
+    /// Whether the file system below would copy what is overwritten, and does so with this file.
+    copy_on_write: Option<bool>,
     /// Whether clients see only what always fits, since nothing else was asked for.
     #[serde(skip)]
     is_plain: bool,
@@ -121,6 +127,8 @@ impl Report for Created {
             .row_if("overwritten", self.overwritten.as_ref());
         let table =
             self.volume.rows(table).row_if("guard", self.volume.guard_ms.map(guard_cost)).row("metadata", Size(self.metadata_bytes));
+        let table = table.row_if("written ahead", (self.ahead_bytes > 0).then(|| format!("{} for synced writes", Size(self.ahead_bytes))));
+        let table = self.copy_on_write.map(stock::about_copies).into_iter().fold(table, Table::line);
         let table = match self.room_bytes.map(Size) {
             Some(room) => table.line(format!("Its file system has only {room} free. When that is full, writes wait for room.")),
             None => table,
@@ -178,21 +186,23 @@ pub fn run(arguments: &Arguments) -> Outcome {
         None => Backing::create_file(&arguments.path, ground.length, ground.allocation, arguments.access())?,
     };
     let here = Here::of(backing.facts().identity)?;
-    let formatted = carry_out(&backing, here, &superblock).and_then(|()| if is_new { sync_directory(&arguments.path) } else { Ok(()) });
-    if let Err(error) = formatted {
+    let filled = carry_out(&backing, here, &superblock).and_then(|()| stock::fill(&backing, &superblock));
+    let formatted = filled.and_then(|ahead| if is_new { sync_directory(&arguments.path) } else { Ok(()) }.map(|()| ahead));
+    let ahead_bytes = formatted.map_err(|error| {
         if is_new {
             // Half a volume helps nobody.
             let _ = std::fs::remove_file(&arguments.path);
         }
-        return Err(failed(arguments, "format", error));
-    }
+        failed(arguments, "format", error)
+    })?;
     // Not every file system can give space in advance.
     if !backing.is_allocated().unwrap_or(false) {
         ground.allocation = Allocation::Sparse;
     }
     let path = arguments.path.canonicalize().unwrap_or_else(|_| arguments.path.clone());
     known::remember(&path);
-    print(&report(arguments, &ground, &superblock, room, path), Style::of(arguments.json));
+    let created = report(arguments, &ground, &superblock, room, path);
+    print(&Created { ahead_bytes, copy_on_write: backing.copy_on_write(), ..created }, Style::of(arguments.json));
     Ok(())
 }
 
@@ -341,6 +351,8 @@ fn report(arguments: &Arguments, ground: &Ground, superblock: &Superblock, room_
         dry_run: arguments.dry_run,
         metadata_bytes: metadata_bytes(superblock),
         room_bytes,
+        ahead_bytes: 0,
+        copy_on_write: None,
         is_plain: arguments.logical.is_none(),
         volume: OnMedium::from(superblock),
     }

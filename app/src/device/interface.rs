@@ -32,6 +32,8 @@ pub enum Work {
     Discard { at: u64, length: u64 },
     /// Make these bytes read as zeros.
     Zero { at: u64, length: u64 },
+    /// Write zeros here, in a file, so that its host has written these bytes, and make that durable.
+    Fill { at: u64, length: u64 },
 }
 
 impl Work {
@@ -44,6 +46,7 @@ impl Work {
             Self::Flush => "flush",
             Self::Discard { .. } => "discard",
             Self::Zero { .. } => "zero",
+            Self::Fill { .. } => "fill",
         }
     }
 
@@ -51,7 +54,9 @@ impl Work {
     #[must_use]
     pub const fn at(&self) -> u64 {
         match self {
-            Self::Read { at, .. } | Self::Write { at, .. } | Self::Discard { at, .. } | Self::Zero { at, .. } => *at,
+            Self::Read { at, .. } | Self::Write { at, .. } | Self::Discard { at, .. } | Self::Zero { at, .. } | Self::Fill { at, .. } => {
+                *at
+            }
             Self::Flush => 0,
         }
     }

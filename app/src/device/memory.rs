@@ -96,7 +96,7 @@ fn carry_out(medium: &mut [u8], work: &mut Work) -> io::Result<()> {
             medium[range].copy_from_slice(&all[*skip..*skip + *bytes]);
         }
         Work::Flush => {}
-        Work::Discard { at, length } | Work::Zero { at, length } => {
+        Work::Discard { at, length } | Work::Zero { at, length } | Work::Fill { at, length } => {
             let range = place(*at, usize::try_from(*length).unwrap())?;
             medium[range].fill(0);
         }

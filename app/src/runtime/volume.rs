@@ -36,6 +36,7 @@ use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
 use slab::Slab;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The size from which a batch of writes is left to the device's thread, so that the receiving thread goes on receiving. A smaller batch is
@@ -64,6 +65,15 @@ pub struct Volume {
     ask_again: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
+/// What an opening finds beside the volume itself.
+#[derive(Default)]
+pub struct Surroundings {
+    /// The journal where clients outlive their server, with the open records of the last one.
+    pub promises: Option<(Promises, Left)>,
+    /// The ranges of the store that its host has never written, if the store is a file whose host says so.
+    pub unwritten: Option<Vec<Range<Bytes>>>,
+}
+
 /// The state that the lock guards.
 struct Core {
     engine: Engine,
@@ -81,8 +91,8 @@ thread_local! {
 }
 
 impl Volume {
-    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once. `promises`: the journal where
-    /// clients outlive their server, with the open records of the last one. `notices` receives what its owner should know.
+    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once. `notices` receives what its owner
+    /// should know.
     ///
     /// # Panics
     /// When the system has no more threads.
@@ -92,7 +102,7 @@ impl Volume {
         settings: Settings,
         device: Arc<dyn Device>,
         pool: Arc<Pool>,
-        promises: Option<(Promises, Left)>,
+        surroundings: Surroundings,
         notices: Notices,
     ) -> Arc<Self> {
         let info = TargetInfo {
@@ -108,7 +118,8 @@ impl Volume {
         let engine_home: Arc<dyn Home> = pool.share_and_charge(Part::Requests);
         let compresses = settings.commit_mode == CommitMode::Log && settings.compression != Compression::Off;
         let mut engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
-        let promises = promises.map(|(promises, left)| {
+        surroundings.unwritten.into_iter().for_each(|ranges| engine.take_unwritten(&ranges));
+        let promises = surroundings.promises.map(|(promises, left)| {
             engine.replay(left.legacy);
             promises
         });
@@ -222,8 +233,9 @@ impl Volume {
                 todo.commands.push(Command { token: token(io, false), work: Work::Write { at: at.get(), data, skip: 0, bytes, fua } });
             }
             Action::Flush { io } => todo.commands.push(Command { token: token(io, false), work: Work::Flush }),
-            Action::Discard { io, at, length } => {
-                let work = Work::Discard { at: at.get(), length: length.get() };
+            Action::Discard { io, at, length, fill } => {
+                let (at, length) = (at.get(), length.get());
+                let work = if fill { Work::Fill { at, length } } else { Work::Discard { at, length } };
                 todo.commands.push(Command { token: token(io, false), work });
             }
             Action::Digest { io, block } => todo.digests.push((io, block)),
@@ -260,7 +272,7 @@ impl Volume {
             }
             Work::Write { .. } => Event::Written { io, result },
             Work::Flush => Event::Flushed { io, result },
-            Work::Discard { .. } | Work::Zero { .. } => Event::Discarded { io, result },
+            Work::Discard { .. } | Work::Zero { .. } | Work::Fill { .. } => Event::Discarded { io, result },
         }
     }
 

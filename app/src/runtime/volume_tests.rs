@@ -6,6 +6,7 @@ use super::{Closing, Served};
 use crate::device::memory::{Memory, MemoryDevice};
 use crate::device::{Device, Method, Work, backing, start};
 use crate::memory::pool::Pool;
+use crate::runtime::volume::Surroundings;
 use crate::test_kit::{read, skipped, submit};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{FormatStep, Geometry, Superblock, Wish, format};
@@ -37,7 +38,7 @@ fn formatted() -> (Memory, Superblock) {
 
 fn open(device: Arc<dyn Device>, superblock: Superblock, memory_bytes: u64) -> Arc<Volume> {
     let settings = Settings { memory_bytes, ..Settings::default() };
-    Volume::open(superblock, settings, device, Pool::new(Accountant::new(memory_bytes)), None, Notices::default())
+    Volume::open(superblock, settings, device, Pool::new(Accountant::new(memory_bytes)), Surroundings::default(), Notices::default())
 }
 
 /// Reads the superblock back from memory.
@@ -141,7 +142,7 @@ fn every_back_end_carries_a_volume() {
         let pool = Pool::new(Accountant::new(8 << 20));
         match start(store, &pool, method) {
             Ok(device) => {
-                let volume = Volume::open(superblock, Settings::default(), device, pool, None, Notices::default());
+                let volume = Volume::open(superblock, Settings::default(), device, pool, Surroundings::default(), Notices::default());
                 let models = four_clients(&volume);
                 assert_holds(&volume, &models);
                 assert_eq!(volume.close(), Closing::Clean);

@@ -26,7 +26,7 @@ use crate::runtime::hook::Hook;
 use crate::runtime::notices::Notices;
 use crate::runtime::passthrough::Passthrough;
 use crate::runtime::promises::{Left, Promises, Room};
-use crate::runtime::volume::Volume;
+use crate::runtime::volume::{Surroundings, Volume};
 use crate::runtime::{Closing, Served};
 use crate::supervision::handover;
 use crate::{device, frontend, growth, volume};
@@ -34,7 +34,9 @@ use onefold_engine::format::{Chosen, Superblock};
 use onefold_engine::interface::Event;
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
+use onefold_engine::units::Bytes;
 use onefold_trace::model::Model;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -154,7 +156,7 @@ struct Parts {
     settings: Settings,
     device: Arc<dyn Device>,
     pool: Arc<Pool>,
-    promises: Option<(Promises, Left)>,
+    surroundings: Surroundings,
     notices: Notices,
     backing: Arc<Backing>,
     gauge: Option<Gauge>,
@@ -180,12 +182,14 @@ impl Parts {
         let notices = Notices::new(options.on_warning.as_ref().map(|command| Hook::start(command.clone(), plan.path.clone())));
         settings.facts.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
         let gauge = options.adapt.watches().then(|| Gauge::new(options.adapt, &options.machine_root));
-        Ok(Self { superblock: chosen.into_service(), settings, device, pool, promises, notices, backing, gauge })
+        let unwritten = if options.read_only { None } else { unwritten(&backing) };
+        let surroundings = Surroundings { promises, unwritten };
+        Ok(Self { superblock: chosen.into_service(), settings, device, pool, surroundings, notices, backing, gauge })
     }
 
     fn open(self) -> Arc<Volume> {
         let gives_back = self.settings.discard_freed && !self.settings.read_only;
-        let volume = Volume::open(self.superblock, self.settings, self.device, self.pool, self.promises, self.notices);
+        let volume = Volume::open(self.superblock, self.settings, self.device, self.pool, self.surroundings, self.notices);
         if gives_back {
             watch_room(self.backing, Arc::downgrade(&volume), |volume, room| volume.feed(&mut vec![Event::StoreRoom(room)], Vec::new()));
         }
@@ -194,6 +198,12 @@ impl Parts {
         }
         volume
     }
+}
+
+/// Returns the ranges of a file that its host has never written, where the host says so. They are advice: an error is worth a line.
+fn unwritten(backing: &Backing) -> Option<Vec<Range<Bytes>>> {
+    let ranges = backing.unwritten().inspect_err(|error| tracing::warn!(%error, "the host does not say what it has written of the store"));
+    Some(ranges.ok()??.into_iter().map(|range| Bytes(range.start)..Bytes(range.end)).collect())
 }
 
 /// Starts the device over a store, as the user chose.

@@ -161,11 +161,16 @@ impl Engine {
         }
     }
 
-    pub(super) fn on_discarded(&mut self, io: IoId) {
-        // A discard may fail: then it has discarded nothing.
-        if let Some(IoFor::Discard { first, blocks }) = self.store.io.end(io) {
-            self.store.space.discards -= 1;
-            (0..blocks).for_each(|i| self.store.space.unpin(first + i));
+    pub(super) fn on_discarded(&mut self, io: IoId, result: Result<(), IoFailure>) {
+        let Store { io: ios, space, .. } = &mut self.store;
+        match ios.end(io) {
+            // A discard may fail: then it has discarded nothing.
+            Some(IoFor::Discard { first, blocks }) => {
+                space.discards -= 1;
+                (0..blocks).for_each(|i| space.unpin(first + i));
+            }
+            Some(IoFor::Fill { first, blocks }) => space.stock_filled(ios, first, blocks, result.is_ok()),
+            _ => debug_assert!(false, "a discard that nobody asked for ended"),
         }
     }
 

@@ -25,6 +25,7 @@ use crate::scheme::Scheme;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::units::{Bytes, Pbn, Time};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// An open deduplicating volume.
@@ -65,6 +66,12 @@ impl Engine {
         Recovery::take_journal(&mut self.store, &mut self.answers, legacy);
     }
 
+    /// Takes, before the first event, the ranges of the store at which its host has never written anything. Only a store in a file has
+    /// such ranges, and is treated as one from then on.
+    pub fn take_unwritten(&mut self, ranges: &[Range<Bytes>]) {
+        self.store.space.take_unwritten(ranges);
+    }
+
     #[cold]
     fn resize_index(&mut self, bytes: Bytes) {
         self.store.resize_index(bytes.0);
@@ -85,7 +92,7 @@ impl Engine {
             Event::Read { io, buffer, digests, result } => self.on_read(io, Arrived { buffer, digests, result }),
             Event::Written { io, result } => self.on_written(io, result),
             Event::Flushed { io, result } => self.on_flushed(io, result),
-            Event::Discarded { io, .. } => self.on_discarded(io),
+            Event::Discarded { io, result } => self.on_discarded(io, result),
             Event::Digested { io, digest } => {
                 if let Some(IoFor::DigestForWrite { op }) = store.io.end(io) {
                     requests.write_digested(store, scheme, answers, op, digest);

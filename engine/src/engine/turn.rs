@@ -206,6 +206,12 @@ impl Engine {
         store.space.give_back(&mut store.io, &mut store.tables);
     }
 
+    /// Writes zeros ahead for the stock of a store in a file.
+    pub(super) fn fill_stock(&mut self) {
+        let Store { space, io, tables, .. } = &mut self.store;
+        space.fill_stock(io, tables);
+    }
+
     /// Finds blocks for the writes that wait for one: first those that are free but not ready, then those that a commit frees, then those
     /// that are kept for deduplication alone. When none of these is left, the writes get ENOSPC.
     #[inline(never)]
@@ -215,11 +221,11 @@ impl Engine {
             return;
         }
         store.space.prepare_free_blocks(&mut store.io, &mut store.tables);
-        if store.space.waiters.is_empty() || !store.io.schedule.ready.is_empty() || store.space.preparing.is_some() {
+        if store.space.waiters.is_empty() || !store.io.schedule.ready.is_empty() || store.space.search_waits() {
             return;
         }
-        let looking = store.space.fruitless <= store.space.granules() && store.space.census.free > 0;
-        if looking && store.space.ready.is_empty() {
+        let looking = store.space.is_searching() && store.space.census.free > 0;
+        if looking && !store.space.has_ready() {
             store.io.schedule.more_background = true;
             return;
         }

@@ -80,6 +80,11 @@ pub(crate) enum IoFor {
         first: Pbn,
         blocks: u64,
     },
+    /// Writes zeros to free blocks, for the stock of a store in a file.
+    Fill {
+        first: Pbn,
+        blocks: u64,
+    },
     /// Writes neighbouring units of the log.
     Units {
         units: usize,

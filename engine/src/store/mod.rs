@@ -187,6 +187,6 @@ impl Store {
 
     /// Takes a free block if one is ready; its refs page is in memory. `Err`: that page has to be loaded first.
     pub fn take_free_block(&mut self) -> Result<Option<Pbn>, PageId> {
-        self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache)
+        self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache, true)
     }
 }

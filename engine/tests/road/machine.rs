@@ -21,6 +21,8 @@ use std::sync::Arc;
 pub enum Done {
     Write { class: Class, first: usize, blocks: usize },
     Flush,
+    Fill { first: usize, blocks: usize },
+    Discard { first: usize, blocks: usize },
 }
 
 /// A medium on which everything happens at once, and the engine over it.
@@ -39,7 +41,7 @@ pub struct Machine {
     pub retries: u64,
     /// Blocks written, by class.
     pub written: BTreeMap<Class, u64>,
-    /// The writes that the device has done, by their first block, and its flushes.
+    /// What the device has done; writes by their first block.
     pub history: Vec<Done>,
     /// The number of blocks that were read with their digests.
     pub digested: u64,
@@ -207,7 +209,9 @@ impl Machine {
                             events.push_back(flushed);
                         }
                     }
-                    Action::Discard { io, at, length } => {
+                    Action::Discard { io, at, length, fill } => {
+                        let (first, blocks) = (index(at.0) / BLOCK_SIZE, index(length.0) / BLOCK_SIZE);
+                        self.history.push(if fill { Done::Fill { first, blocks } } else { Done::Discard { first, blocks } });
                         self.medium[index(at.0)..index(at.0 + length.0)].fill(0);
                         events.push_back(Event::Discarded { io, result: Ok(()) });
                     }

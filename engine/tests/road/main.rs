@@ -36,6 +36,7 @@ mod scrub_lost;
 mod seams;
 mod sizes;
 mod space;
+mod stock;
 mod two_servers;
 
 use machine::Machine;
