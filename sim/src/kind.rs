@@ -13,6 +13,8 @@ pub enum Kind {
     Spoiling,
     /// Something among the units of large epochs is damaged.
     SpoilingLargeEpochs,
+    /// Blocks rot, a life finds it, and the next one writes their content anew.
+    Rotting,
     /// The volume fills.
     Filling,
     /// A device call fails (A5).
@@ -31,10 +33,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Formatting,
         Self::Spoiling,
         Self::SpoilingLargeEpochs,
+        Self::Rotting,
         Self::Filling,
         Self::Failing,
         Self::LargeEpochs,
@@ -53,6 +56,7 @@ impl Kind {
             Self::Formatting => "formatting",
             Self::Spoiling => "spoiling",
             Self::SpoilingLargeEpochs => "spoiling large epochs",
+            Self::Rotting => "rotting",
             Self::Filling => "filling",
             Self::Failing => "failing",
             Self::LargeEpochs => "large epochs",
@@ -71,6 +75,11 @@ impl Kind {
         let options = Options::draw_in(modes, rng);
         match rng.u8(0..16) {
             0 => (Self::Formatting, options),
+            // Drawn from a copy, so that no other run changes.
+            7 if rng.clone().u8(..) < 128 => {
+                let options = if rng.bool() { options.out_of_line(rng) } else { options };
+                (Self::Rotting, options.rotting())
+            }
             7 => (Self::Spoiling, options),
             8 | 10 => (Self::Filling, options.filling()),
             9 => (Self::Failing, options.filling()),

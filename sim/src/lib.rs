@@ -44,6 +44,7 @@ pub mod growing;
 pub mod kind;
 pub mod life;
 pub mod plan;
+pub mod rot;
 pub mod spoil;
 
 #[cfg(feature = "measure")]

@@ -266,6 +266,15 @@ impl Options {
         self
     }
 
+    /// Makes a variant for blocks that rot: each content lies several times, and what a life finds is not kept by a journal of its
+    /// acknowledgements.
+    #[must_use]
+    pub fn rotting(mut self) -> Self {
+        (self.settings.verify_reads, self.settings.facts.keeps_journal) = (true, false);
+        (self.alphabet, self.unique, self.zero) = (self.alphabet.min(8), self.unique.min(20), 0);
+        self
+    }
+
     /// Makes a variant in which the volume fills: nothing repeats, and little is freed.
     #[must_use]
     pub fn filling(mut self) -> Self {

@@ -98,7 +98,7 @@ fn spoil_one(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Re
     Ok(())
 }
 
-fn life_before(setting: &Setting, left: LifeEnd, rng: &mut Rng) -> Result<LifeEnd, Violation> {
+pub(crate) fn life_before(setting: &Setting, left: LifeEnd, rng: &mut Rng) -> Result<LifeEnd, Violation> {
     let machine = open_engine(&left.disk, setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
     let mut world = World::new(setting.clone(), left.disk, left.oracle, machine, rng.fork());
     let events = rng.u64(20..EVENTS);
@@ -173,7 +173,7 @@ fn in_runs<'a>(volume: &'a Volume, disk: &'a SimDisk) -> impl Iterator<Item = u6
 }
 
 /// Flips a bit of a block.
-fn flip(disk: &mut SimDisk, block: u64, what: &str, rng: &mut Rng) {
+pub(crate) fn flip(disk: &mut SimDisk, block: u64, what: &str, rng: &mut Rng) {
     let bit = rng.usize(0..4096 * 8);
     record!("spoilt: bit {bit} of {what}");
     let content = disk.cell(block).durable().clone();

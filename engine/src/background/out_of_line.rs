@@ -10,7 +10,7 @@
 //! 6. On a full volume it begins at once, since it makes room.
 //! 7. Blocks that were deferred are read while candidates are gathered, and get their fingerprints (`naming.rs`).
 
-mod carriers;
+mod blocks;
 mod naming;
 mod sweep;
 
@@ -22,7 +22,7 @@ use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::GRANULE_BLOCKS;
 use crate::stats::OutOfLineCounts;
-use crate::store::{KnownSlots, Store};
+use crate::store::{BlocksRead, Store};
 use crate::units::{Epoch, Lbn, Pbn, Time, count};
 use std::collections::BTreeMap;
 
@@ -58,9 +58,11 @@ pub(crate) struct OutOfLine {
     batch: Skipped,
     /// While they are swept, they are in order of their tags.
     candidates: Vec<NamedLbn>,
-    /// The slots of carriers that it has read, and its reads of carriers that are under way.
-    known: KnownSlots,
+    /// The blocks that it has read, and its reads that are under way.
+    known: BlocksRead,
     reading: u64,
+    /// The blocks below this one are read singly: they could not be read together.
+    read_singly_until: Pbn,
     /// The blocks that candidates have left for later places, in these epochs: until later, their counts have the links that are gone.
     left: BTreeMap<Pbn, Epoch>,
     /// A block that was deferred and could not be given its fingerprint.
@@ -85,8 +87,9 @@ impl OutOfLine {
             stage: OutOfLineStage::Idle,
             batch: Skipped::new(0, 0),
             candidates: Vec::new(),
-            known: KnownSlots::default(),
+            known: BlocksRead::default(),
             reading: 0,
+            read_singly_until: Pbn(0),
             left: BTreeMap::new(),
             unnamed: None,
             asked,
@@ -276,6 +279,7 @@ impl OutOfLine {
 
     fn end_sweep(&mut self, store: &mut Store) {
         self.known.clear();
+        self.read_singly_until = Pbn(0);
         self.batch.give_named(std::mem::take(&mut self.candidates));
         self.stage = OutOfLineStage::Idle;
         if self.batch.is_empty() && self.asked.first().is_none() {

@@ -285,6 +285,8 @@ impl<'a> Recount<'a> {
                     Judgement::Broken(finding) => teller.tell(finding),
                 }
                 match (entry.filter(|e| !e.is_none()), content.as_mut()) {
+                    // Nothing needs its content, and nothing will: it was found damaged, and healed elsewhere or given up.
+                    (Some(entry), _) if entry.is_suspect() && block.links.number() == 0 => (),
                     (Some(entry), Some(content)) => content.add(pbn, entry, block.links.slot_max()),
                     (None, _) if block.links.number() > 0 => counts.not_comparable += 1,
                     _ => (),

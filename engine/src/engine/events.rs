@@ -25,7 +25,9 @@ impl Engine {
             Some(IoFor::ReadForFingerprint { first }) => background.rebuild.unnamed_arrived(store, first, &arrived),
             Some(IoFor::ReadForIndex { pbn, authenticator }) => background.rebuild.carrier_arrived(store, pbn, authenticator, &arrived),
             Some(IoFor::ReadForNaming { first, wanted }) => background.out_of_line.unnamed_arrived(store, first, wanted, &arrived),
-            Some(IoFor::ReadForOutOfLine { pbn, value }) => background.out_of_line.carrier_arrived(store, pbn, value, &arrived),
+            Some(IoFor::ReadForOutOfLine { first, entries }) => {
+                background.out_of_line.blocks_arrived(store, scheme, answers, (first, entries), &arrived);
+            }
             Some(IoFor::ReadForScrub) => background.scrub.arrived(store, scheme, &arrived),
             Some(what @ (IoFor::ReadForScan { .. } | IoFor::ReadForVerification { .. } | IoFor::PageForVerification(_))) => {
                 let step = recovery.log_read_arrived(store, scheme, answers, what, arrived);
@@ -69,6 +71,7 @@ impl Engine {
             IoFor::PageWrite { id, removed } => {
                 if store.tables.page_written(&mut store.io, id, removed, stamp, result) {
                     scheme.page_written(store, id, stamp);
+                    store.go_on_marking();
                     self.go_on_closing_if_begun();
                 }
             }
@@ -144,6 +147,7 @@ impl Engine {
     /// Goes on with what any flush allows.
     fn after_any_flush(&mut self) {
         let store = &mut self.store;
+        store.go_on_marking();
         let mark = store.io.durability.mark;
         while store.io.durability.removed.front().is_some_and(|(stamp, _)| *stamp <= mark) {
             let Some((_, blocks)) = store.io.durability.removed.pop_front() else { break };

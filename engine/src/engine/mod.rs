@@ -12,7 +12,7 @@ mod report;
 mod turn;
 
 use crate::answers::{Answers, Journal};
-use crate::background::{Background, IndexRebuild, OutOfLine, Recount, Scrub};
+use crate::background::{Background, IndexRebuild, Marking, OutOfLine, Recount, Scrub};
 use crate::buffer::Home;
 use crate::format::page::Region;
 use crate::format::superblock::Superblock;
@@ -55,7 +55,13 @@ impl Engine {
             requests: Requests::default(),
             scheme: Scheme::default(),
             recovery: Recovery::default(),
-            background: Background { rebuild, recount, out_of_line: OutOfLine::new(&store), scrub: Scrub::new(&store) },
+            background: Background {
+                rebuild,
+                recount,
+                out_of_line: OutOfLine::new(&store),
+                scrub: Scrub::new(&store),
+                marking: Marking::default(),
+            },
             store,
             close_asked: false,
         }

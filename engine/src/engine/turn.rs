@@ -78,6 +78,7 @@ impl Engine {
             Task::Recount => self.recount(),
             Task::OutOfLine => self.work_out_of_line(),
             Task::Scrub => self.scrub(),
+            Task::Mark => self.mark_suspects(),
             Task::Scan => {
                 store.space.scan_waits = false;
                 self.scan_refs();
@@ -167,6 +168,15 @@ impl Engine {
         }
     }
 
+    /// Keeps what was found damaged.
+    #[cold]
+    fn mark_suspects(&mut self) {
+        let Self { store, scheme, background, .. } = self;
+        if store.io.stage == Stage::Serving {
+            background.marking.go_on(store, scheme);
+        }
+    }
+
     /// Enters decrements and fingerprints in their pages, as far as these are in memory.
     fn settle(&mut self) {
         if self.store.io.failed {
@@ -175,6 +185,7 @@ impl Engine {
         self.store.settle_all();
         self.find_space_for_waiters();
         let store = &mut self.store;
+        store.go_on_marking();
         if store.settle.is_empty() {
             store.space.discard_freed(&mut store.io, &mut store.tables, false);
             if store.settings.noncritical_delay_ms == 0 {

@@ -32,11 +32,11 @@ pub(crate) enum IoFor {
         /// The value of the carrier's entry.
         authenticator: Fingerprint,
     },
-    /// Reads a carrier for the work out of line.
+    /// Reads blocks for the work out of line, from this one on.
     ReadForOutOfLine {
-        pbn: Pbn,
-        /// The value of the carrier's entry.
-        value: Fingerprint,
+        first: Pbn,
+        /// The entry of each block.
+        entries: Vec<FingerprintEntry>,
     },
     /// Reads blocks that lack a whole fingerprint.
     ReadForFingerprint {

@@ -37,6 +37,7 @@ mod seams;
 mod sizes;
 mod space;
 mod stock;
+mod suspects;
 mod two_servers;
 
 use machine::Machine;

@@ -57,6 +57,8 @@ pub(crate) struct Scrub {
     /// Updates of the superblock that are due, since a copy was damaged.
     rewrites: u8,
     mended: u64,
+    /// The next block is damaged. It counts, and the scrub goes on, when that find is kept.
+    find: Option<u64>,
     read_units: u64,
     damaged: u64,
     lost: u64,
@@ -78,6 +80,7 @@ impl Scrub {
             saved_at: progress.map_or(0, |progress| done(&progress, &store.geometry)),
             rewrites: 0,
             mended: 0,
+            find: None,
             read_units: 0,
             damaged: progress.map_or(0, |progress| progress.damaged.into()),
             lost: progress.map_or(0, |progress| progress.lost.into()),
@@ -108,7 +111,7 @@ impl Scrub {
     }
 
     fn enter_part(&mut self) {
-        (self.alone_until, self.attempts, self.unit) = (0, 0, NextUnit::default());
+        (self.alone_until, self.attempts, self.unit, self.find) = (0, 0, NextUnit::default(), None);
     }
 
     /// Whether it has nothing to do now, or waits for something.
@@ -156,6 +159,13 @@ impl Scrub {
         }
         self.pause = None;
         let Some(progress) = store.medium.superblock.scrub else { return };
+        if let Some(find) = self.find {
+            self.waits = store.awaits_find(find, Task::Scrub);
+            if !self.waits {
+                self.found_block(store, progress.next);
+            }
+            return;
+        }
         match progress.part {
             ScrubPart::Superblocks => self.read_superblock(store, progress.next),
             ScrubPart::Data => self.read_blocks(store, progress.next),
@@ -208,19 +218,31 @@ impl Scrub {
             LookResult::Bad(_) if self.attempts + 1 < ATTEMPTS => self.attempts += 1,
             LookResult::Bad(_) => {
                 let is_unreadable = arrived.result.is_err();
+                if let Expects::Blocks(_) = &run.expects {
+                    Self::report_block(store, run.first, is_unreadable);
+                    self.find = Some(store.contents.suspects.last_find());
+                    return;
+                }
                 let is_mended = match &run.expects {
                     Expects::Superblock { .. } => {
                         self.mend_superblock(store, run.first);
                         true
                     }
                     Expects::Pages { .. } => Self::mend_page(store, run.part, run.first),
-                    Expects::Blocks(_) => Self::report_block(store, run.first, is_unreadable),
+                    Expects::Blocks(_) => false,
                     Expects::Unit(unit) => Self::mend_log(store, scheme, *unit),
                 };
                 self.found(store, &run, is_mended);
                 self.advance(store, run.first + 1);
             }
         }
+    }
+
+    /// Goes on after a damaged block: the next server knows of it.
+    fn found_block(&mut self, store: &mut Store, pbn: u64) {
+        self.find = None;
+        self.found(store, &Run { part: ScrubPart::Data, first: pbn, pieces: 1, expects: Expects::Blocks(Vec::new()) }, false);
+        self.advance(store, pbn + 1);
     }
 
     /// Counts a damaged piece.
