@@ -52,6 +52,16 @@ fn a_fingerprints_page() {
     assert_eq!(crc32c::crc32c(&bytes), 0xdd53_2dd4);
 }
 
+/// The entries of blocks that were found damaged: kind 2 with its highest bit set; kind 3 without slots.
+#[test]
+fn entries_of_suspects() {
+    let suspect = |kind, byte: u8| hex(&FingerprintEntry { kind, value: Fingerprint::of_digest(&[byte; 20]) }.suspect().encode());
+    assert_eq!(suspect(Kind::Fingerprint, 0x13), ["13".repeat(19), "b3".into()].concat());
+    assert_eq!(suspect(Kind::Checksum, 0x13), ["13".repeat(19), "93".into()].concat(), "no duplicate is found by it");
+    assert_eq!(suspect(Kind::Carrier, 0x13), ["13".repeat(8), "00".repeat(11), "c0".into()].concat());
+    assert_eq!(hex(&FingerprintEntry::NONE.suspect().encode()), "00".repeat(20));
+}
+
 #[test]
 fn a_map_page() {
     let bytes = sealed(Region::Map, |page, i| {
