@@ -115,15 +115,15 @@ fn run(verb: Verb) -> Outcome<Exit> {
     }
 }
 
-/// A server's log has times and more detail; a command's messages to its user have no times.
+/// A server's log has times and more detail; a command reports to its user in sentences.
 fn log_to_stderr(is_server: bool) {
     let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(if is_server { "info" } else { "warn" }));
-    let lines = tracing_subscriber::fmt::layer().with_target(false).with_writer(std::io::stderr);
-    let lines = lines.with_ansi(std::io::stderr().is_terminal());
     if is_server {
+        let lines = tracing_subscriber::fmt::layer().with_target(false).with_writer(std::io::stderr);
+        let lines = lines.with_ansi(std::io::stderr().is_terminal());
         tracing_subscriber::registry().with(lines.with_filter(filter)).with(warnings::Keep).init();
     } else {
-        tracing_subscriber::registry().with(lines.without_time().with_filter(filter)).init();
+        tracing_subscriber::registry().with(warnings::Show.with_filter(filter)).init();
     }
 }
 

@@ -84,11 +84,11 @@ fn it_goes_on_after_a_pause_a_detach_and_a_kill() {
     home.complaint(2, &["scrub", IMAGE, "--pause", "--resume"], "cannot be used with");
     let paused = home.json(&["scrub", IMAGE, "--pause"]);
     assert!(paused["is_paused"].as_bool() == Some(true) && paused["kib_per_second"].as_u64() == Some(1024), "{paused:#}");
-    assert!(home.says(0, &["stats", IMAGE]).contains("paused at"));
+    assert!(home.says(0, &["stats", IMAGE]).contains("paused, "));
     home.says(0, &["detach", IMAGE]);
     assert!(home.says(0, &["dump", IMAGE]).contains("paused, next"));
     home.attach(IMAGE, &[]);
-    assert!(home.says(0, &["scrub", IMAGE, "--status"]).contains("paused at"));
+    assert!(home.says(0, &["scrub", IMAGE, "--status"]).contains("paused, "));
     home.says(0, &["scrub", IMAGE, "--resume", "--no-wait"]);
     assert_eq!(home.json(&["scrub", IMAGE, "--status"])["kib_per_second"].as_u64(), Some(1024), "as before the pause");
     home.says(0, &["scrub", IMAGE, "--pause"]);

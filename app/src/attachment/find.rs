@@ -177,6 +177,14 @@ pub fn all_attached() -> Outcome<Vec<Record>> {
     Ok(alive)
 }
 
+/// Returns the records of attachments whose processes have all died.
+///
+/// # Errors
+/// When the directory of records cannot be read.
+pub fn all_died() -> Outcome<Vec<Record>> {
+    Ok(record::by_life(&run_directory()?)?.1)
+}
+
 /// Returns the block devices of this machine whose size is not zero.
 #[must_use]
 pub fn block_devices() -> Vec<PathBuf> {

@@ -2,6 +2,7 @@
 
 use super::start::{Start, parse_switch};
 use crate::device::Method;
+use crate::device::bottom::Bottom;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::machine::Adapt;
 use crate::output::size::Size;
@@ -246,6 +247,9 @@ pub struct Plan {
     pub in_background: bool,
     /// Another server had this volume a moment ago and may not have released it yet.
     pub is_replacement: bool,
+    /// The disks below the store, as they were before it was attached.
+    #[serde(default)]
+    pub bottom: Bottom,
     /// The supervisor's messages to the owner.
     pub messages: Vec<Message>,
 }

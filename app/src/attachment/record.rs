@@ -7,6 +7,7 @@
 use super::plan::Plan;
 use super::process::Process;
 use super::session::{self, Session};
+use crate::device::bottom::Bottom;
 use crate::exit::{Failed, Outcome};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -44,6 +45,9 @@ pub struct Record {
     pub is_read_only: bool,
     /// The time of the attachment, in seconds since 1970.
     pub since: u64,
+    /// The disks below the store, as they were before it was attached.
+    #[serde(default)]
+    pub bottom: Bottom,
 }
 
 /// The paths of everything of `id` in `directory`.
@@ -67,6 +71,8 @@ pub struct Places {
     pub growth: PathBuf,
     /// The end of the last growth.
     pub grown: PathBuf,
+    /// The counts of the servers so far.
+    pub counts: PathBuf,
 }
 
 impl Places {
@@ -86,6 +92,7 @@ impl Places {
             program: with("program"),
             growth: with("growth"),
             grown: with("grown"),
+            counts: with("counts"),
         }
     }
 
@@ -113,6 +120,7 @@ impl Record {
             is_passthrough: plan.options.passthrough,
             is_read_only: plan.options.read_only,
             since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+            bottom: plan.bottom.clone(),
         }
     }
 
@@ -199,7 +207,8 @@ pub fn forget_log(directory: &Path, id: &str) {
 /// Removes the public files of an attachment. Its last process does so, or another process after it.
 pub fn clear(directory: &Path, id: &str) {
     let places = Places::of(directory, id);
-    for path in [places.record, places.control, places.socket, places.device, places.program, places.growth, places.grown] {
+    let Places { record, control, socket, device, program, growth, grown, counts, .. } = places;
+    for path in [record, control, socket, device, program, growth, grown, counts] {
         let _ = fs::remove_file(path);
     }
 }
@@ -231,6 +240,7 @@ mod tests {
             is_passthrough: false,
             is_read_only: false,
             since: u64::MAX,
+            bottom: Bottom::default(),
         }
     }
 

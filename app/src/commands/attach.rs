@@ -10,6 +10,7 @@ use crate::attachment::process::Process;
 use crate::attachment::record::{Places, Record, clear, clear_dead};
 use crate::attachment::session::{self, Session};
 use crate::attachment::{growth, known, record};
+use crate::device::bottom::Bottom;
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::{self, Asked};
@@ -176,6 +177,7 @@ fn plan(arguments: &Arguments, found: Found) -> Outcome<Plan> {
         heartbeat::announce(&path, superblock, purpose);
     }
     let (options, in_background) = (arguments.options.clone(), !arguments.foreground);
+    let bottom = Bottom::of(&path);
     Ok(Plan {
         id,
         path,
@@ -189,6 +191,7 @@ fn plan(arguments: &Arguments, found: Found) -> Outcome<Plan> {
         frontend,
         in_background,
         is_replacement: false,
+        bottom,
         messages: Vec::new(),
     })
 }

@@ -89,12 +89,12 @@ impl Report for Scrubbed {
 /// Says in a line how far a scrub is, or how the last one ended.
 #[must_use]
 pub fn in_a_line(scrub: &Scrub) -> String {
-    let percent = scrub.done_blocks * 100 / scrub.all_blocks.max(1);
+    let read = format!("{} read of about {} in use", Size(scrub.read_blocks * BLOCK_BYTES), Size(scrub.in_use_blocks * BLOCK_BYTES));
     let found = found(scrub.damaged_blocks, scrub.mended_blocks, scrub.lost_blocks);
     match scrub {
-        Scrub { is_paused: true, .. } => format!("paused at {percent} %: {found} so far"),
+        Scrub { is_paused: true, .. } => format!("paused, {read}: {found} so far"),
         Scrub { is_under_way: true, kib_per_second, .. } => {
-            format!("{percent} % looked at, with at most {} a second: {found} so far", Size(u64::from(*kib_per_second) << 10))
+            format!("{read}, at most {} a second: {found} so far", Size(u64::from(*kib_per_second) << 10))
         }
         Scrub { read_blocks: 0, .. } => "none since the volume was attached".to_owned(),
         _ => format!("ended: {found}"),
@@ -179,7 +179,7 @@ fn state(record: &Record) -> Outcome<Scrub> {
 
 /// Waits until everything was read, and says how far that is.
 fn wait(record: &Record) -> Outcome {
-    let before = state(record)?.done_blocks;
+    let before = state(record)?.read_blocks;
     awaited::wait(&format!("onefold scrub --resume {}", record.path.display()), || {
         let now = state(record)?;
         Ok(match now {
@@ -187,8 +187,8 @@ fn wait(record: &Record) -> Outcome {
             Scrub { is_paused: true, .. } => Progress::Paused,
             _ => Progress::UnderWay {
                 line: in_a_line(&now),
-                done: now.done_blocks.saturating_sub(before),
-                left: now.all_blocks.saturating_sub(now.done_blocks),
+                done: now.read_blocks.saturating_sub(before),
+                left: now.in_use_blocks.saturating_sub(now.read_blocks),
             },
         })
     })
@@ -200,12 +200,12 @@ mod tests {
 
     #[test]
     fn a_line_says_how_far_it_is_and_what_it_found() {
-        let of = Scrub { all_blocks: 200, ..Scrub::default() };
+        let of = Scrub { all_blocks: 200, in_use_blocks: 10, ..Scrub::default() };
         assert_eq!(in_a_line(&of), "none since the volume was attached");
         let under_way = Scrub { is_under_way: true, done_blocks: 50, read_blocks: 3, kib_per_second: 1024, ..of.clone() };
-        assert_eq!(in_a_line(&under_way), "25 % looked at, with at most 1 MiB a second: no damage so far");
+        assert_eq!(in_a_line(&under_way), "12 KiB read of about 40 KiB in use, at most 1 MiB a second: no damage so far");
         let paused = Scrub { is_paused: true, damaged_blocks: 1, ..under_way };
-        assert_eq!(in_a_line(&paused), "paused at 25 %: 1 block damaged so far");
+        assert_eq!(in_a_line(&paused), "paused, 12 KiB read of about 40 KiB in use: 1 block damaged so far");
         let ended = Scrub { read_blocks: 3, damaged_blocks: 2, mended_blocks: 1, ..of };
         assert_eq!(in_a_line(&ended), "ended: 2 blocks damaged, 1 block mended");
         let lost = Scrub { read_blocks: 3, lost_blocks: 4, ..ended };

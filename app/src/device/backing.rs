@@ -340,12 +340,15 @@ impl Backing {
     #[must_use]
     pub fn place(&self) -> StorePlace {
         let descriptor = self.file.as_raw_fd();
-        let is_deleted = self.facts.kind == Kind::File && rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0);
+        let stat = rustix::fs::fstat(&self.file).ok().filter(|_| self.facts.kind == Kind::File);
+        let is_deleted = stat.is_some_and(|stat| stat.st_nlink == 0);
+        let missing_bytes = stat.map_or(0, |stat| self.facts.length.saturating_sub(stat.st_size.unsigned_abs()));
         let named = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).unwrap_or_else(|_| self.facts.path.clone());
         // The kernel appends a note to the name of a file that is gone.
         let text = named.to_str().and_then(|text| text.strip_suffix(" (deleted)")).filter(|_| is_deleted);
         let path = text.map_or_else(|| named.clone(), PathBuf::from);
-        StorePlace { path, is_deleted, open_as: format!("/proc/{}/fd/{descriptor}", std::process::id()).into() }
+        let open_as = format!("/proc/{}/fd/{descriptor}", std::process::id()).into();
+        StorePlace { path, is_deleted, open_as, missing_bytes }
     }
 
     /// Returns the reason why a range cannot be transferred, if there is one.

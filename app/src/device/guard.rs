@@ -10,7 +10,7 @@
 //!
 //! The files are held as long as I/O may be under way (R7): see [`Backing::files`](super::backing::Backing::files).
 
-use super::loop_status::loop_status;
+use super::loop_status::{LoopInfo, loop_status};
 use super::open_error::OpenError;
 use super::span::Span;
 use super::sysfs::{DeviceNumber, command_of, device_opener, has_ended, mount_roots, range_holder};
@@ -68,7 +68,7 @@ pub fn guard(path: &Path, file: &File, stat: &Stat, is_read_only: bool) -> Resul
 
 /// The identity of a file or device below, which tells it from others that its path may lead to.
 #[derive(Clone, Copy, Debug)]
-enum Identity {
+pub(super) enum Identity {
     /// `st_dev` and `st_ino` of a file.
     File(u64, u64),
     /// `st_rdev` of a device.
@@ -76,6 +76,11 @@ enum Identity {
 }
 
 impl Identity {
+    /// Returns the identity of what is behind a loop device.
+    pub(super) const fn behind(info: &LoopInfo) -> Self {
+        if info.rdevice == 0 { Self::File(info.device, info.inode) } else { Self::Device(info.rdevice) }
+    }
+
     fn is_of(self, stat: &Stat) -> bool {
         let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
         match self {
@@ -103,8 +108,7 @@ impl Guard<'_> {
             match loop_status(file) {
                 Ok(info) => {
                     let span = span.below(info.offset, Some(info.size_limit).filter(|&bytes| bytes != 0));
-                    let identity = if info.rdevice == 0 { Identity::File(info.device, info.inode) } else { Identity::Device(info.rdevice) };
-                    self.layer(&shown, identity, span, hold, depth)?;
+                    self.layer(&shown, Identity::behind(&info), span, hold, depth)?;
                 }
                 Err(error) => tracing::warn!(%error, path = %self.path.display(), "cannot ask what is behind this loop device"),
             }
@@ -191,7 +195,7 @@ impl Guard<'_> {
 
 /// Returns the path by which the file or device of this identity can be opened: its own, or that path in another mount namespace of this
 /// machine.
-fn reach(place: &Path, identity: Identity) -> Option<PathBuf> {
+pub(super) fn reach(place: &Path, identity: Identity) -> Option<PathBuf> {
     let is_it = |place: &Path| rustix::fs::stat(place).is_ok_and(|stat| identity.is_of(&stat));
     if is_it(place) {
         return Some(place.to_owned());

@@ -2,6 +2,7 @@
 
 use super::facts::{Facts, StorePlace};
 use onefold_engine::buffer::{BufferMut, Slice};
+use onefold_engine::interface::Op;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::{OnceLock, Weak};
@@ -47,6 +48,18 @@ impl Work {
             Self::Discard { .. } => "discard",
             Self::Zero { .. } => "zero",
             Self::Fill { .. } => "fill",
+        }
+    }
+
+    /// Returns the operation that it carries out.
+    #[must_use]
+    pub const fn op(&self) -> Op {
+        match self {
+            Self::Read { .. } => Op::Read,
+            Self::Write { .. } => Op::Write,
+            Self::Flush => Op::Flush,
+            Self::Discard { .. } => Op::Discard,
+            Self::Zero { .. } | Self::Fill { .. } => Op::WriteZeroes,
         }
     }
 

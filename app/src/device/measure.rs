@@ -105,6 +105,14 @@ pub(super) fn block_discard(fd: BorrowedFd<'_>, at: u64, length: u64) -> Result<
     unsafe { ioctl::ioctl(fd, ioctl::Updater::<BLKDISCARD, [u64; 2]>::new(&mut range)) }
 }
 
+/// Returns the bytes that are free on the file system of a file, and its size; none of a block device, and where that is not known.
+#[must_use]
+pub fn room_below(store: &Path) -> Option<(u64, u64)> {
+    store.metadata().ok().filter(Metadata::is_file)?;
+    let below = rustix::fs::statvfs(store).ok()?;
+    room_of(&below).map(|available| (available, below.f_blocks * below.f_frsize))
+}
+
 /// Returns the bytes that are free on a file system; none if it, such as ramfs, does not report its size.
 #[must_use]
 pub fn room_of(below: &StatVfs) -> Option<u64> {

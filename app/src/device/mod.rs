@@ -9,6 +9,7 @@
 //!    see [`backing::Backing`].
 
 pub mod backing;
+pub mod bottom;
 mod commands;
 pub mod enlarge;
 mod facts;

@@ -2,6 +2,7 @@
 
 use super::span::Span;
 use rustix::fs::{FileType, Stat};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -51,6 +52,31 @@ impl DeviceNumber {
         name.map_or_else(|| format!("/dev/block/{}:{}", self.major, self.minor).into(), |name| Path::new("/dev").join(name))
     }
 
+    /// Returns the name that the kernel has for it, such as `sda1`.
+    #[must_use]
+    pub fn name(self) -> String {
+        let directory = fs::canonicalize(self.directory()).unwrap_or_else(|_| self.directory());
+        directory.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
+    /// Whether the kernel has a block device with this number. Numbers with major 0 are of file systems.
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        self.directory().exists()
+    }
+
+    /// Returns the disk that this partition lies on; itself where it is none.
+    #[must_use]
+    pub fn disk(self) -> Self {
+        self.partition().and_then(|_| Self::in_directory(&self.directory().join(".."))).unwrap_or(self)
+    }
+
+    /// Returns the device's counts since the machine has known it.
+    #[must_use]
+    pub fn counts(self) -> Option<DiskCounts> {
+        DiskCounts::parse(&fs::read_to_string(self.directory().join("stat")).ok()?)
+    }
+
     /// Returns a partition's first byte on the disk, and its size.
     #[must_use]
     pub fn partition(self) -> Option<(u64, u64)> {
@@ -77,7 +103,7 @@ impl DeviceNumber {
     }
 
     /// Returns the number of the device that has this directory in /sys.
-    fn in_directory(path: &Path) -> Option<Self> {
+    pub(super) fn in_directory(path: &Path) -> Option<Self> {
         let text = fs::read_to_string(path.join("dev")).ok()?;
         let (major, minor) = text.trim().split_once(':')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
@@ -95,6 +121,32 @@ impl DeviceNumber {
         let holders = fs::read_dir(self.directory().join("holders")).ok()?;
         let names: Vec<_> = holders.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         (!names.is_empty()).then(|| format!("used by {}", names.join(", ")))
+    }
+}
+
+/// The writes and flushes that a device has completed, whoever asked for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskCounts {
+    pub written_bytes: u64,
+    pub flushes: u64,
+}
+
+impl DiskCounts {
+    /// Parses the `stat` of a device in /sys.
+    fn parse(text: &str) -> Option<Self> {
+        let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        // Documentation/block/stat.rst of the kernel: sectors are of 512 bytes, and flushes are there since Linux 5.5.
+        let (sectors, flushes) = (fields.get(6)?, fields.get(15).copied().unwrap_or_default());
+        Some(Self { written_bytes: sectors.saturating_mul(512), flushes })
+    }
+
+    /// Returns the counts since an earlier look; none where the device has begun to count again.
+    #[must_use]
+    pub fn since(self, before: Self) -> Option<Self> {
+        Some(Self {
+            written_bytes: self.written_bytes.checked_sub(before.written_bytes)?,
+            flushes: self.flushes.checked_sub(before.flushes)?,
+        })
     }
 }
 
@@ -195,6 +247,20 @@ mod tests {
         let stat = rustix::fs::fstat(&file).unwrap();
         assert_eq!(lock_holder(stat.st_dev, stat.st_ino), Some(std::process::id()));
         fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn writes_and_flushes_are_counted_as_the_kernel_has_them() {
+        let text = "  8 0 64 1 24 1 4096 9 0 20 30 3 0 100 0 11 2\n";
+        let counts = DiskCounts { written_bytes: 4096 * 512, flushes: 11 };
+        assert_eq!(DiskCounts::parse(text), Some(counts));
+        assert_eq!(DiskCounts::parse("8 0 64 1 24 1 2"), Some(DiskCounts { written_bytes: 1024, flushes: 0 }), "an older kernel");
+        assert_eq!(DiskCounts::parse("8 0 64"), None);
+        assert_eq!(
+            counts.since(DiskCounts { written_bytes: 512, flushes: 1 }),
+            Some(DiskCounts { written_bytes: 4095 * 512, flushes: 10 })
+        );
+        assert_eq!(DiskCounts::default().since(counts), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The reports about a target while it is served.
 
+use super::latency::Latency;
 use super::lived::Lived;
 use super::notices::opening;
 use super::tally::Count;
@@ -15,8 +16,8 @@ use serde::{Deserialize, Serialize};
 pub struct Condition {
     /// The process that serves.
     pub pid: u32,
-    /// `opening`, with its progress where that is known, `serving`, `full` while writes find no room, or `read-only` after the device
-    /// failed or on request.
+    /// `opening`, with its progress where that is known, `serving`, `full` while writes find no room, `read-only` after the device failed
+    /// or on request, or `truncated` where the end of the store is gone.
     pub state: String,
     /// The size as clients see it.
     pub bytes: u64,
@@ -89,6 +90,12 @@ pub struct PartUse {
     pub limit_bytes: u64,
 }
 
+/// Returns the state of a target whose own state is this one, on a store at this place.
+#[must_use]
+pub fn state_on(store: Option<&StorePlace>, state: String) -> String {
+    if store.is_some_and(|store| store.missing_bytes > 0) { "truncated".to_owned() } else { state }
+}
+
 /// Describes the condition in a line.
 #[must_use]
 pub fn state(stats: &Stats) -> String {
@@ -120,8 +127,17 @@ pub fn memory(accountant: &Accountant) -> Vec<PartUse> {
 pub struct Counts {
     /// The requests of clients.
     pub client: Vec<Count>,
-    /// The commands to the device.
+    /// The time that they have taken.
+    #[serde(default)]
+    pub latencies: Vec<Latency>,
+    /// The commands to the store.
     pub device: Vec<Count>,
+    /// Those of them that have failed.
+    #[serde(default)]
+    pub failed: Vec<Count>,
+    /// The number of reports of damage.
+    #[serde(default)]
+    pub damage: u64,
     /// The ledger since the volume was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Lived>,

@@ -61,6 +61,7 @@ impl About {
 pub struct Notices {
     kept: Mutex<VecDeque<Kept>>,
     recounted_blocks: AtomicU64,
+    damage: AtomicU64,
     hook: Option<Hook>,
 }
 
@@ -76,6 +77,9 @@ impl Notices {
         let text = text(notice);
         if let Notice::Recounted { blocks } = notice {
             self.recounted_blocks.fetch_add(*blocks, Ordering::Relaxed);
+        }
+        if let Notice::Damage { .. } = notice {
+            self.damage.fetch_add(1, Ordering::Relaxed);
         }
         let level = level(notice);
         match level {
@@ -106,6 +110,12 @@ impl Notices {
     #[must_use]
     pub fn recounted_blocks(&self) -> u64 {
         self.recounted_blocks.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of reports of damage.
+    #[must_use]
+    pub fn damage(&self) -> u64 {
+        self.damage.load(Ordering::Relaxed)
     }
 
     fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
@@ -200,9 +210,9 @@ fn text(notice: &Notice) -> String {
             let unpacked = match unpacked {
                 Some(Unpacked { least, most, .. }) if least == most => String::new(),
                 Some(Unpacked { least, most, of }) => {
-                    format!("; were nothing packed, {least} to {most} blocks would be needed, and there are {of}")
+                    format!("; if new content does not compress, {least} to {most} of its {of} blocks are needed")
                 }
-                None => "; how many would be, were nothing packed, is not known yet".to_owned(),
+                None => "; how much more it needs if new content does not compress is not known yet".to_owned(),
             };
             format!("{percent} % of the data blocks are in use, and the volume promises more than it has{unpacked}")
         }

@@ -12,6 +12,7 @@ mod served;
 
 use super::codec::{Codec, FEW_BLOCKS, compressed};
 use super::digests::{self, Written};
+use super::latency::Latencies;
 use super::notices::Notices;
 use super::promises::{Left, Promises};
 use super::recording::entry::Asked;
@@ -19,7 +20,7 @@ use super::recording::tap::{Tap, content_of};
 use super::selection::Selection;
 use super::tally::Tally;
 use super::timer::Timer;
-use super::todo::{Done, Todo, token};
+use super::todo::{Todo, Waiting, token};
 use super::verdict::verdict;
 use crate::abort::AbortOnPanic;
 use crate::device::{Command, Completed, Completions, Device, Work};
@@ -38,6 +39,7 @@ use slab::Slab;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 /// The size from which a batch of writes is left to the device's thread, so that the receiving thread goes on receiving. A smaller batch is
 /// done before that thread begins.
@@ -54,10 +56,13 @@ pub struct Volume {
     /// The codec, where anything is to be compressed.
     codec: Option<Codec>,
     /// The requests that are left to the device's thread, in the order of arrival.
-    left: Mutex<Vec<(Request, Done)>>,
+    left: Mutex<Vec<(Request, Waiting)>>,
     core: Mutex<Core>,
     closed: Condvar,
     client: Tally,
+    latencies: Latencies,
+    /// The commands that the device has failed.
+    failed: Tally,
     notices: Notices,
     tap: Arc<Tap>,
     selection: Selection,
@@ -77,7 +82,7 @@ pub struct Surroundings {
 /// The state that the lock guards.
 struct Core {
     engine: Engine,
-    requests: Slab<Done>,
+    requests: Slab<Waiting>,
     actions: Vec<Action>,
     /// The journal, where its acknowledgements outlive this process.
     promises: Option<Promises>,
@@ -135,6 +140,8 @@ impl Volume {
             core: Mutex::new(Core { engine, requests: Slab::new(), actions: Vec::new(), closed: None, promises }),
             closed: Condvar::new(),
             client: Tally::default(),
+            latencies: Latencies::default(),
+            failed: Tally::default(),
             notices,
             tap,
             selection: Selection::default(),
@@ -166,16 +173,17 @@ impl Volume {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn left(&self) -> MutexGuard<'_, Vec<(Request, Done)>> {
+    fn left(&self) -> MutexGuard<'_, Vec<(Request, Waiting)>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Feeds events, and then requests, to the engine and carries out its actions.
-    pub(crate) fn feed(&self, events: &mut Vec<Event>, requests: Vec<(Request, Done)>) {
+    pub(crate) fn feed(&self, events: &mut Vec<Event>, requests: Vec<(Request, Waiting)>) {
         let mut todo = SPARE.with_borrow_mut(|spare| std::mem::take(&mut spare.1));
         self.step(events, requests, &mut todo);
         loop {
             self.device.submit(&mut todo.commands);
+            self.latencies.count_all(&mut todo.replies);
             together(|| todo.answers.drain(..).for_each(|(done, reply)| done(reply)));
             if std::mem::take(&mut todo.asks_again) {
                 self.ask_again.get().into_iter().for_each(|ask| ask());
@@ -196,7 +204,7 @@ impl Volume {
     }
 
     /// Does the part under the lock.
-    fn step(&self, events: &mut Vec<Event>, requests: Vec<(Request, Done)>, todo: &mut Todo) {
+    fn step(&self, events: &mut Vec<Event>, requests: Vec<(Request, Waiting)>, todo: &mut Todo) {
         let _guard = AbortOnPanic;
         let mut guard = self.core();
         let core = &mut *guard;
@@ -205,12 +213,12 @@ impl Volume {
             core.engine.step(now, event, &mut core.actions);
         }
         let left = std::mem::take(&mut *self.left());
-        for (mut request, done) in left.into_iter().chain(requests) {
+        for (mut request, waiting) in left.into_iter().chain(requests) {
             if self.tap.is_on() {
                 // This is the order of admission.
                 self.tap.tell(&Asked::by(&request), |wants| content_of(&request, wants));
             }
-            request.id = RequestId(count(core.requests.insert(done)));
+            request.id = RequestId(count(core.requests.insert(waiting)));
             core.engine.step(now, Event::Request(request), &mut core.actions);
         }
         self.selection.set(core.engine.selectivity());
@@ -240,7 +248,11 @@ impl Volume {
             }
             Action::Digest { io, block } => todo.digests.push((io, block)),
             Action::Compress { io, block } => todo.compressions.push((io, block)),
-            Action::Reply { request, reply } => todo.answers.push((core.requests.remove(index(request.0)), reply)),
+            Action::Reply { request, reply } => {
+                let Waiting { done, op, since } = core.requests.remove(index(request.0));
+                todo.replies.push((op, since));
+                todo.answers.push((done, reply));
+            }
             Action::Wake { at } => self.timer.set(at),
             Action::Notice(notice) => self.notices.tell(&notice),
             Action::Retry => todo.asks_again = true,
@@ -263,6 +275,7 @@ impl Volume {
         let (io, wants_digests) = (IoId(token >> 1), token & 1 == 1);
         if let Err(error) = &result {
             tracing::error!(%error, work = ?work.name(), at = work.at(), "the device failed");
+            self.failed.count(work.op(), 0);
         }
         let result = result.map_err(|_| IoFailure);
         match work {
@@ -283,7 +296,7 @@ impl Volume {
     }
 
     /// Converts requests for the engine, with the digests of their data; it numbers them when it gets them.
-    fn requests_of(&self, batch: Vec<Incoming>) -> Vec<(Request, Done)> {
+    fn requests_of(&self, batch: Vec<Incoming>, since: Instant) -> Vec<(Request, Waiting)> {
         let writes: Vec<Written<'_>> = batch
             .iter()
             .filter_map(|request| {
@@ -299,7 +312,7 @@ impl Volume {
             let payload =
                 buffer.map(|buffer| Payload { buffer: buffer.freeze(), digests: digests.next().expect("each write has digests") });
             let id = RequestId(u64::MAX);
-            (Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint }, done)
+            (Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint }, Waiting { done, op, since })
         };
         batch.into_iter().map(&mut request_of).collect()
     }
@@ -324,6 +337,7 @@ impl Target for Volume {
     }
 
     fn submit(&self, batch: &mut Vec<Incoming>) {
+        let since = Instant::now();
         let mut admitted = Vec::with_capacity(batch.len());
         for mut incoming in batch.drain(..) {
             self.client.count(incoming.op, incoming.length);
@@ -341,7 +355,7 @@ impl Target for Volume {
         }
         if !admitted.is_empty() {
             let is_large = admitted.iter().any(|request| request.op == Op::Write && request.length >= LEFT_BYTES_MIN);
-            let requests = self.requests_of(admitted);
+            let requests = self.requests_of(admitted, since);
             if is_large {
                 self.left().extend(requests);
                 self.device.call();

@@ -310,7 +310,7 @@ impl VolumeCounts {
                 read_cache_hits: ledger.cache_hits,
             },
             out_of_line: OutOfLine::of(&stats.out_of_line),
-            scrub: Scrub::of(&stats.scrub),
+            scrub: Scrub::of(&stats.scrub, stats.data_blocks.saturating_sub(stats.free_blocks)),
             commits: Commits { wanted: ledger.epochs_wanted(), timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },
             saved_generation: stats.saved_generation,
             phase: stats.phase.to_owned(),

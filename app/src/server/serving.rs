@@ -26,6 +26,7 @@ use crate::runtime::hook::Hook;
 use crate::runtime::notices::Notices;
 use crate::runtime::passthrough::Passthrough;
 use crate::runtime::promises::{Left, Promises, Room};
+use crate::runtime::totals::Totals;
 use crate::runtime::volume::{Surroundings, Volume};
 use crate::runtime::{Closing, Served};
 use crate::supervision::handover;
@@ -90,7 +91,8 @@ fn serve(plan: &Plan, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Ex
     let announce = clients.announcer()?;
     let served = open(plan, clients.send_again(), &stopped)?;
     let desk = Arc::new(Recordings::new(served.tap().clone()));
-    let answers = Answers { plan: plan.clone(), served: served.clone(), recordings: desk.clone(), stop, announce };
+    let totals = Totals::begin(served.clone(), &places.counts, plan.is_replacement);
+    let answers = Answers { plan: plan.clone(), served: served.clone(), totals, recordings: desk.clone(), stop, announce };
     control::listen(&places.control, move |ask, client| answers.respond(ask, client))
         .map_err(|e| Failed::system(format!("cannot make {}", places.control.display()), e))?;
     clients.serve(&served, ready, &stopped)?;

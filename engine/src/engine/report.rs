@@ -13,12 +13,13 @@ impl Engine {
     pub fn stats(&self) -> Stats {
         let Self { store, scheme, background, .. } = self;
         let (space, geometry, accountant) = (&store.space, &store.geometry, &store.memory.accountant);
+        let gone = space.removed_links(&store.tables, scheme.unlinked().chain(store.settle.unlinked()));
         Stats {
             ledger: store.io.ledger.clone(),
             phase: self.phase(),
             opening: self.progress(),
             read_only: store.is_read_only(),
-            full: space.is_full(),
+            full: space.shows_full(gone.blocks, store.io.stage),
             data_blocks: geometry.data_blocks,
             logical_blocks: geometry.logical_blocks,
             reserve_blocks: geometry.reserve_blocks,
@@ -28,7 +29,7 @@ impl Engine {
             shared_blocks: space.census.shared,
             free_complete: space.scan_complete(),
             map_links: space.map_links(),
-            gone: space.removed_links(&store.tables, scheme.unlinked().chain(store.settle.unlinked())),
+            gone,
             lifetime: store.lifetime(),
             saved_generation: store.saved_generation(),
             has_slots: store.medium.superblock.has_slots(),

@@ -31,6 +31,20 @@ impl Space {
         self.full.since.is_some()
     }
 
+    /// Whether the volume is full to those who ask: no longer when there is room for a write, even before one comes. `removed`: blocks
+    /// without links that are counted as used until later.
+    pub fn shows_full(&self, removed: u64, stage: Stage) -> bool {
+        // Those that were kept when a write found none could not be taken.
+        let kept = self.census.kept.saturating_sub(self.full.kept);
+        let idle = self.census.free + self.census.of_scheme + kept + removed;
+        self.is_full() && (!self.waiters.is_empty() || self.store_is_out(stage) || idle <= self.geometry.reserve_blocks + self.spare())
+    }
+
+    /// The blocks beside the reserve that have to be free before a full volume counts as one with room.
+    fn spare(&self) -> u64 {
+        self.geometry.reserve_blocks / 8
+    }
+
     /// Whether clients may address more blocks than the data region has beside the reserve.
     pub fn is_thin(&self) -> bool {
         self.geometry.logical_blocks + self.geometry.reserve_blocks > self.geometry.data_blocks
@@ -83,8 +97,7 @@ impl Space {
 
     /// A write has found a block: the volume may no longer be full.
     pub(super) fn found_room(&mut self, io: &mut Io) {
-        let spare = self.geometry.reserve_blocks / 8;
-        if self.is_full() && self.census.free + self.census.of_scheme > self.geometry.reserve_blocks + spare {
+        if self.is_full() && self.census.free + self.census.of_scheme > self.geometry.reserve_blocks + self.spare() {
             (self.full.since, self.full.fails) = (None, false);
             io.notice(Notice::RoomAgain);
         }

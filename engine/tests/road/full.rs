@@ -98,6 +98,25 @@ fn after_the_wait_they_fail_until_there_is_room() {
     }
 }
 
+#[test]
+fn a_volume_with_room_again_is_not_shown_as_full_before_a_write_comes() {
+    for mode in MODES {
+        let (mut m, written) = full(waiting(mode));
+        let id = begin(&mut m, written);
+        m.pass_ms(WAIT_MS + 10);
+        assert!(m.is_answered(id) && m.engine.stats().full, "{mode:?}");
+        discard(&mut m, 0, 3);
+        m.flush();
+        assert!(m.engine.stats().full, "{mode:?}: that little is no room");
+        discard(&mut m, 0, 500);
+        m.flush();
+        assert!(!m.engine.stats().full, "{mode:?}");
+        assert!(notices(&m).iter().all(|notice| !matches!(notice, Notice::RoomAgain)), "{mode:?}: no write has come");
+        // The volume has room indeed.
+        m.write(4096 * written, &pattern(written, 4096));
+    }
+}
+
 /// Sends writes again whenever the engine asks for it, until none is sent back. Returns the failure of each, if it failed.
 fn sent_again(m: &mut Machine, lbns: &[u64], ms: u64) -> Vec<Option<Failure>> {
     let mut ends = vec![None; lbns.len()];

@@ -2,7 +2,7 @@
 
 use super::Volume;
 use crate::runtime::codec::Codec;
-use crate::runtime::condition::{Condition, Counts, memory, state};
+use crate::runtime::condition::{Condition, Counts, memory, state, state_on};
 use crate::runtime::lived::Lived;
 use crate::runtime::recording::tap::Tap;
 use crate::runtime::volume_counts::{self, VolumeCounts};
@@ -35,9 +35,10 @@ impl Served for Volume {
 
     fn condition(&self) -> Condition {
         let stats = self.core().engine.stats();
+        let store = self.device.place();
         Condition {
             pid: std::process::id(),
-            state: state(&stats),
+            state: state_on(store.as_ref(), state(&stats)),
             bytes: self.info.bytes,
             io: self.device.method(),
             slowed: self.device.slowed(),
@@ -46,7 +47,7 @@ impl Served for Volume {
             memory: memory(self.pool.accountant()),
             pool_bytes: count(self.pool.bytes()),
             notices: self.notices.all(volume_counts::used_percent(&stats)),
-            store: self.device.place(),
+            store,
         }
     }
 
@@ -54,7 +55,10 @@ impl Served for Volume {
         let stats = self.core().engine.stats();
         Counts {
             client: self.client.counts(),
+            latencies: self.latencies.all(),
             device: volume_counts::device(&stats.ledger),
+            failed: self.failed.counts(),
+            damage: self.notices.damage(),
             lifetime: Some(Lived::of(&stats.lifetime)),
             volume: Some(VolumeCounts::of(&stats, self.notices.recounted_blocks())),
         }
