@@ -4,6 +4,7 @@ use crate::commands;
 use crate::exit::{Exit, Outcome};
 use crate::output;
 use crate::runtime::warnings;
+use crate::supervision::start::inherit_no_further;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -76,6 +77,9 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     // A server is started through /proc/self/exe, which would otherwise be its name.
     let _ = rustix::thread::set_name(c"onefold");
+    inherit_no_further();
+    // Past the limit on the size of files (`ulimit -f`) a write fails, which is reported; the signal would end a server.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     let cli = Cli::parse();
     log_to_stderr(match &cli.verb {
         Verb::Serve(_) | Verb::Supervise(_) | Verb::Helper(_) => true,

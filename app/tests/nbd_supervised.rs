@@ -164,7 +164,7 @@ fn a_flush_tells_that_acknowledged_writes_are_lost() {
     let [supervisor, server] = home.processes("disk");
     signal(supervisor, Signal::STOP);
     signal(server, Signal::KILL);
-    let ring = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().contains(".ring.");
+    let ring = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "ring");
     left(&home).iter().filter(|path| ring(path)).for_each(|path| std::fs::remove_file(path).unwrap());
     signal(supervisor, Signal::CONT);
     let mut client = Client::ready_for(&socket, true, "");

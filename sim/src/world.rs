@@ -253,7 +253,7 @@ impl World {
                 if self.has_sound_device() {
                     self.journal_checker.remember(&promises, &self.disk, &self.setting.volume)?;
                 }
-                self.journal.remember(promises);
+                self.journal.remember(promises)?;
             }
             Action::Forget { epoch, traces } => {
                 record!("journal: forget up to {epoch}, {traces:?}");

@@ -11,6 +11,7 @@ use super::directory::run_directory;
 use super::known;
 use super::record::{self, Places, Record};
 use super::session;
+use super::strays::restore_files;
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::volume::peek;
@@ -52,7 +53,13 @@ pub fn find(name: &str) -> Outcome<Found> {
         let message = format!("'{name}' is a file here, and a name in {}", configured::directory().display());
         return Err(Failed::new(Exit::Usage, message).next(format!("Write ./{name} for the file, or go to another folder.")));
     }
-    configured.map_or_else(|| find_volume(name), |configured| find_configured(&configured))
+    let looked = || configured.as_ref().map_or_else(|| find_volume(name), find_configured);
+    match looked() {
+        Ok(found) if found.attached.is_some() => Ok(found),
+        // It may be attached without its files.
+        _ if restore_files(&run_directory()?) => looked(),
+        other => other,
+    }
 }
 
 /// Finds the volume of a file in /etc/onefold, whatever lies in the current folder.

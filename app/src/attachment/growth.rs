@@ -5,7 +5,7 @@
 //!    the one after it begins again. If the volume does not grow, it is served as it was.
 
 use super::plan::Plan;
-use super::record::{Places, small_file};
+use super::record::{Places, small_file, write_small};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::growth::Order;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub fn prepare(plan: &Plan, can_hand_over: bool, order: Order) -> Outcome {
     }
     let place = Places::of(&plan.directory, &plan.id).growth;
     let text = serde_json::to_vec(&order).map_err(|e| Failed::system("cannot note the order", e))?;
-    fs::write(&place, text).map_err(|e| Failed::system(format!("cannot write {}", place.display()), e))
+    write_small(&place, &text).map_err(|e| Failed::system(format!("cannot write {}", place.display()), e))
 }
 
 /// Returns the order that an earlier server has noted.
@@ -53,7 +53,7 @@ pub fn end(places: &Places, result: Outcome) {
         tracing::error!("the volume did not grow: {failed}");
     }
     let fresh = places.grown.with_extension("grown-new");
-    let noted = serde_json::to_vec(&end).map_err(Into::into).and_then(|text| fs::write(&fresh, text));
+    let noted = serde_json::to_vec(&end).map_err(Into::into).and_then(|text| write_small(&fresh, &text));
     if let Err(error) = noted.and_then(|()| fs::rename(&fresh, &places.grown)) {
         tracing::warn!(%error, "cannot note how the growth ended");
     }

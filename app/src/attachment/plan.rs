@@ -250,6 +250,9 @@ pub struct Plan {
     /// The disks below the store, as they were before it was attached.
     #[serde(default)]
     pub bottom: Bottom,
+    /// The supervisor gives way to one of the server's program once that server is ready.
+    #[serde(default)]
+    pub gives_way: bool,
     /// The supervisor's messages to the owner.
     pub messages: Vec<Message>,
 }

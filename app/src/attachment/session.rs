@@ -69,6 +69,12 @@ impl Session {
         &self.0
     }
 
+    /// Whether its file is the one at `place`.
+    #[must_use]
+    pub fn is_at(&self, place: &Path) -> bool {
+        is_named(&self.0, place)
+    }
+
     /// Removes its file at `place`, after everything else is cleared away.
     pub fn remove(&self, place: &Path) {
         let _ = std::fs::remove_file(place);
@@ -90,9 +96,13 @@ fn try_lock(place: &Path, flags: OFlags) -> Result<Option<OwnedFd>, Errno> {
         Err(Errno::WOULDBLOCK) => return Ok(None),
         other => other?,
     }
-    let (locked, named) = (rustix::fs::fstat(&file)?, rustix::fs::stat(place));
-    let is_named = named.is_ok_and(|named| (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino));
-    Ok(is_named.then_some(file))
+    Ok(is_named(&file, place).then_some(file))
+}
+
+/// Whether an open file is the one that has this name.
+fn is_named(file: &OwnedFd, place: &Path) -> bool {
+    let (open, named) = (rustix::fs::fstat(file), rustix::fs::stat(place));
+    open.is_ok_and(|open| named.is_ok_and(|named| (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)))
 }
 
 /// Whether an attachment with its lock at `place` lives.

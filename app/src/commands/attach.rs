@@ -1,6 +1,7 @@
 //! `attach`: makes a volume a block device.
 
 use crate::attachment::configured::{self, Configured};
+use crate::attachment::control;
 use crate::attachment::deadline::Deadline;
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::{Found, find, find_configured};
@@ -9,7 +10,7 @@ use crate::attachment::plan::{Options, Plan};
 use crate::attachment::process::Process;
 use crate::attachment::record::{Places, Record, clear, clear_dead};
 use crate::attachment::session::{self, Session};
-use crate::attachment::{growth, known, record};
+use crate::attachment::{growth, known, limits, record};
 use crate::device::bottom::Bottom;
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
@@ -168,8 +169,10 @@ fn plan(arguments: &Arguments, found: Found) -> Outcome<Plan> {
                 .next(format!("{copy} has the same UUID. If it is a copy, `onefold set {copy} --uuid new` gives it its own.")));
         }
     }
-    known::remember(&path);
     let places = Places::of(&directory, &id);
+    control::check_path(&places.control)?;
+    limits::prepare(&path, meta.len())?;
+    known::remember(&path);
     let (frontend, typed) = arguments.frontend.choice();
     let frontend = frontend.plan(typed, &places, label.as_deref())?;
     if let Some(superblock) = &superblock {
@@ -192,6 +195,7 @@ fn plan(arguments: &Arguments, found: Found) -> Outcome<Plan> {
         in_background,
         is_replacement: false,
         bottom,
+        gives_way: false,
         messages: Vec::new(),
     })
 }

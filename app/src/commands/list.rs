@@ -4,6 +4,7 @@ use crate::attachment::directory::run_directory;
 use crate::attachment::find::{Found, block_devices, find};
 use crate::attachment::known;
 use crate::attachment::record::{self, Record, clear_dead};
+use crate::attachment::strays::restore_files;
 use crate::attachment::whereabouts::Whereabouts;
 use crate::exit::Outcome;
 use crate::output::size::Size;
@@ -45,6 +46,7 @@ struct Line {
     uuid: Option<String>,
     /// The block device or NBD URI, where it is attached.
     location: Option<String>,
+    /// The process in charge: the supervisor, or a server in the foreground that has none.
     pid: Option<u32>,
     passthrough: bool,
     /// The size as clients see it; none of a bare store.
@@ -66,7 +68,7 @@ impl Report for List {
             let path = format!("{}{}", line.path.display(), if line.deleted { " (deleted)" } else { "" });
             vec![name, path, state, line.pid.map_or_else(dash, |pid| pid.to_string())]
         };
-        Table::new().grid(&["volume", "backing store", "attached at", "pid"], self.volumes.iter().map(row).collect())
+        Table::new().grid(&["volume", "backing store", "attached at", "supervisor"], self.volumes.iter().map(row).collect())
     }
 }
 
@@ -90,6 +92,7 @@ fn these(names: &[String]) -> Outcome<List> {
 
 fn list(all: bool) -> Outcome<List> {
     let directory = run_directory()?;
+    let _ = restore_files(&directory);
     let (alive, dead) = record::by_life(&directory)?;
     for record in dead {
         if clear_dead(&directory, &record.id) {

@@ -148,6 +148,7 @@ impl Report for Status {
             .row("state", in_words(condition))
             .row("size for clients", Size(condition.bytes))
             .row("server", format!("pid {}", condition.pid))
+            .row_if("supervisor", Some(record.process.pid).filter(|&pid| pid != condition.pid).map(|pid| format!("pid {pid}")))
             .row_if("program", program.as_ref().map(|program| program.display()))
             .row("I/O", &condition.io)
             .row_if("guard", guard)

@@ -80,7 +80,7 @@ fn supervise(plan: &Plan, session: &Session, adoption: Option<Adoption>) -> Outc
     if !is_replacement {
         let _ = End::take(&end_place);
     }
-    let servers = Servers { plan: Plan { is_replacement, ..plan.clone() }, session, is_upgraded: false };
+    let servers = Servers::of(Plan { is_replacement, ..plan.clone() }, session);
     let ended = frontend::named(&plan.frontend.name)?.supervise(servers, adoption);
     let end = End::take(&end_place);
     match ended {

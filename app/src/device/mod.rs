@@ -42,6 +42,7 @@ mod tests;
 
 pub use facts::StorePlace;
 pub use interface::{Command, Completed, Completions, DEPTH, Device, Sink, Slowed, Work};
+pub use sysfs::lock_holders;
 
 use crate::memory::pool::Pool;
 use backing::Backing;

@@ -176,6 +176,17 @@ pub fn lock_holder(dev: u64, inode: u64) -> Option<u32> {
     })
 }
 
+/// Returns all processes that hold an flock, as far as /proc/locks shows them.
+#[must_use]
+pub fn lock_holders() -> Vec<u32> {
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let held = locks.lines().filter(|line| line.contains(": FLOCK "));
+    let mut pids: Vec<u32> = held.filter_map(|line| line.split_whitespace().nth(4)?.parse().ok()).filter(|&pid| pid != 0).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
 /// Returns a process that has a lock on this range of a file (an OFD lock, for which the kernel's list names nobody), as far as this
 /// process may look.
 #[must_use]

@@ -10,6 +10,7 @@ use crate::runtime::{Closing, Served};
 use crate::target::SharedTarget;
 use onefold_engine::interface::Event;
 use onefold_engine::units::BLOCK_BYTES;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -56,6 +57,10 @@ impl Served for Guarded {
 
     fn order(&self, order: Event) {
         self.volume.order(order);
+    }
+
+    fn make_journal_again(&self) -> io::Result<()> {
+        self.volume.make_journal_again()
     }
 
     /// The beats go on until the volume has closed; only then others may have it.

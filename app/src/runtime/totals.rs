@@ -75,8 +75,9 @@ fn kept_at(place: &Path) -> Counts {
 
 fn store(place: &Path, text: &[u8]) -> std::io::Result<()> {
     let fresh = place.with_extension("counts-new");
-    fs::write(&fresh, text)?;
-    fs::rename(&fresh, place)
+    fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, place)).inspect_err(|_| {
+        let _ = fs::remove_file(&fresh);
+    })
 }
 
 impl Counts {

@@ -11,7 +11,7 @@ use crate::growth::Order;
 use crate::runtime::Served;
 use crate::runtime::extents::count_extents;
 use crate::runtime::totals::Totals;
-use crate::supervision::running::die;
+use crate::supervision::running::give_way;
 use onefold_engine::interface::Event;
 use onefold_engine::units::Bytes;
 use serde_json::Value;
@@ -90,7 +90,7 @@ impl Answers {
         }
         // The next server counts on from here.
         self.totals.counts();
-        die()
+        give_way()
     }
 }
 

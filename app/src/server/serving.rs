@@ -7,11 +7,13 @@
 use super::questions::Answers;
 use super::recording::Recordings;
 use crate::attachment::control;
+use crate::attachment::directory::make_private;
 use crate::attachment::growth as growing;
 use crate::attachment::launch::{self, End};
 use crate::attachment::plan::{Options, Plan};
-use crate::attachment::record::Places;
+use crate::attachment::record::{Places, keep_spare};
 use crate::attachment::session::Session;
+use crate::attachment::strays;
 use crate::device::Device;
 use crate::device::backing::{Access, Backing, Kind, PATIENCE};
 use crate::device::joined::Joined;
@@ -22,6 +24,7 @@ use crate::frontend::door::{Clients, Ready};
 use crate::heartbeat::{Claim, Guarded, watch};
 use crate::machine::{self, Gauge};
 use crate::memory::pool::Pool;
+use crate::output::size::Size;
 use crate::runtime::hook::Hook;
 use crate::runtime::notices::Notices;
 use crate::runtime::passthrough::Passthrough;
@@ -37,7 +40,9 @@ use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::Bytes;
 use onefold_trace::model::Model;
+use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -86,6 +91,8 @@ fn leave_word(plan: &Plan, result: Outcome<Exit>) -> Outcome<Exit> {
 
 fn serve(plan: &Plan, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Exit> {
     let places = Places::of(&plan.directory, &plan.id);
+    // It may be gone by the time that a server is replaced.
+    make_private(&plan.directory)?;
     let (stop, stopped) = channel();
     clients.watch_end(stop.clone())?;
     let announce = clients.announcer()?;
@@ -93,13 +100,38 @@ fn serve(plan: &Plan, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Ex
     let desk = Arc::new(Recordings::new(served.tap().clone()));
     let totals = Totals::begin(served.clone(), &places.counts, plan.is_replacement);
     let answers = Answers { plan: plan.clone(), served: served.clone(), totals, recordings: desk.clone(), stop, announce };
-    control::listen(&places.control, move |ask, client| answers.respond(ask, client))
-        .map_err(|e| Failed::system(format!("cannot make {}", places.control.display()), e))?;
+    if let Err(failed) = keep_spare(&places).and(listen(&places.control, Arc::new(answers))) {
+        if !plan.is_replacement {
+            // Nobody was served: the volume is as it was.
+            served.close();
+            return Err(failed);
+        }
+        tracing::error!("{failed}");
+    }
     clients.serve(&served, ready, &stopped)?;
     desk.close();
     Ok(match served.close() {
         Closing::Clean => Exit::Done,
         Closing::Failed => Exit::DeviceFailed,
+    })
+}
+
+/// Answers questions at `place`, and does so again where the socket was removed and this process is asked to make it again.
+fn listen(place: &Path, answers: Arc<Answers>) -> Outcome {
+    let (place, served) = (place.to_path_buf(), answers.served.clone());
+    let begin = move |place: &Path| {
+        let answers = answers.clone();
+        let listening = control::listen(place, move |ask, client| answers.respond(ask, client));
+        listening.map_err(|e| Failed::system(format!("cannot make {}", place.display()), e))
+    };
+    begin(&place)?;
+    strays::when_asked(move || {
+        if control::server(&place) != Some(std::process::id()) {
+            let journal = || served.make_journal_again().map_err(|e| Failed::system("cannot make the acknowledgement journal again", e));
+            // The socket comes last: a client that finds it finds everything.
+            let made = place.parent().map_or(Ok(()), make_private).and_then(|()| journal().and(begin(&place)));
+            made.unwrap_or_else(|failed| tracing::error!("{failed}"));
+        }
     })
 }
 
@@ -127,7 +159,10 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     let Some(mut claim) = claim else { return parts.map(|parts| parts.open() as Arc<dyn Served>) };
     match parts {
         Ok(parts) => {
-            claim.confirm()?;
+            if let Err(failed) = claim.confirm() {
+                parts.surroundings.promises.into_iter().for_each(|(mut promises, _)| promises.give_up());
+                return Err(failed);
+            }
             Ok(Guarded::start(parts.open(), claim))
         }
         Err(failed) => {
@@ -178,8 +213,8 @@ impl Parts {
         let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
         let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
         let pool = Pool::new(Accountant::divided(options.memory.0, settings.commit_mode.has_log()));
-        let promises = promises(plan, &chosen.superblock, &mut settings)?;
         let device = device(backing.clone(), &pool, options)?;
+        let promises = promises(plan, &chosen.superblock, &mut settings)?;
         settings.facts.retries_when_full = send_again;
         let notices = Notices::new(options.on_warning.as_ref().map(|command| Hook::start(command.clone(), plan.path.clone())));
         settings.facts.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
@@ -224,12 +259,29 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     // Writes that are acknowledged when they are durable need no journal. The records of an earlier server, which may have been weak, are
     // replayed all the same.
     settings.facts.keeps_journal = settings.persistence == Persistence::Weak;
-    settings.facts.journal_records_max = (plan.options.memory.0 / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1);
-    settings.facts.journal_contents_max = (plan.options.memory.0 / RING_CONTENT_SHARE).clamp(RING_CONTENTS.0, RING_CONTENTS.1);
-    let base = Places::of(&plan.directory, &plan.id).ring;
-    let room = Room { records: settings.facts.journal_records_max, contents: settings.facts.journal_contents_max };
-    let (promises, left) = Promises::open(&base, superblock, room, plan.is_replacement)
-        .map_err(|e| Failed::system(format!("cannot make the acknowledgement journal {}", base.display()), e))?;
+    let memory = plan.options.memory.0;
+    let room = Room {
+        records: (memory / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1),
+        contents: (memory / RING_CONTENT_SHARE).clamp(RING_CONTENTS.0, RING_CONTENTS.1),
+    };
+    let place = Places::of(&plan.directory, &plan.id).ring;
+    let (promises, left) = Promises::open(&place, superblock, room, plan.is_replacement).map_err(|e| no_journal(&place, room, e))?;
+    // A journal that was taken over may have another size.
+    let room = promises.room();
+    (settings.facts.journal_records_max, settings.facts.journal_contents_max) = (room.records, room.contents);
     settings.facts.journal_lost = left.lost;
     Ok(Some((promises, left)))
+}
+
+/// Returns the reason why there is no acknowledgement journal. All of its room is taken when a volume is attached, and kept until it is
+/// detached.
+fn no_journal(place: &Path, room: Room, error: io::Error) -> Failed {
+    let directory = place.parent().unwrap_or(place).display();
+    if !matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        return Failed::system(format!("cannot make the acknowledgement journal {}", place.display()), error);
+    }
+    let message = format!("{directory} has no room for the acknowledgement journal, which needs {}", Size(room.bytes()));
+    Failed::new(Exit::System, message).next(format!(
+        "Make room there, or make it larger (`mount -o remount,size=SIZE {directory}`), or attach with less --memory: it shrinks with it."
+    ))
 }

@@ -60,6 +60,7 @@ impl Crew for Servers<'_> {
                 tracing::warn!("{text}");
                 self.plan.messages.push(Message::now(text));
             }
+            Event::Replaced { dead, ending } if ending.is_orderly() => tracing::info!("server {dead} gave way to the next one"),
             other => tracing::info!("{other:?}"),
         }
     }

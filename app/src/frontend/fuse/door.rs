@@ -1,6 +1,6 @@
 //! FUSE and loop as a front-end: its calls for `attach`, supervisors, servers and `detach`.
 
-use super::process::{ignore_stop_signals, prepare_process};
+use super::process::{check_reclaim, ignore_stop_signals, prepare_process};
 use super::session::{REQUEST_BYTES_MAX, announce_size, can_resend, request_bytes};
 use super::supervisor::{self, adopt};
 use super::{Config, Fuse, NAME, THREADS, helper, loopdev};
@@ -57,11 +57,12 @@ impl Frontend for FuseLoop {
         if !rustix::process::geteuid().is_root() {
             return Err(Failed::new(Exit::NotPermitted, "only root may make a block device (--fuse)").next("Use --nbd."));
         }
+        check_reclaim(Path::new("/"))?;
         Ok(FrontendPlan::new(NAME, true, &Details { resend: false, request_bytes: REQUEST_BYTES_MAX }))
     }
 
     fn supervise(&self, mut servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), SupervisionError> {
-        prepare();
+        prepare(&servers.plan);
         let plan = supervisor::Plan {
             source: servers.plan.path.display().to_string(),
             tag: servers.plan.id.clone(),
@@ -82,7 +83,7 @@ impl Frontend for FuseLoop {
 
     fn clients(&self, plan: &Plan, kept: Option<Vec<OwnedFd>>) -> Outcome<Box<dyn Clients>> {
         let channels = kept.ok_or_else(misused)?;
-        prepare();
+        prepare(plan);
         let Details { request_bytes, .. } = plan.frontend.details()?;
         Ok(Box::new(SessionClients { channels, tag: plan.id.clone(), request_bytes }))
     }
@@ -116,8 +117,8 @@ impl Frontend for FuseLoop {
     }
 }
 
-fn prepare() {
-    for refused in prepare_process() {
+fn prepare(plan: &Plan) {
+    for refused in prepare_process(plan.options.memory.0) {
         tracing::warn!("{refused} was refused: where memory is short, the device may stall");
     }
 }

@@ -4,12 +4,14 @@ use super::Volume;
 use crate::runtime::codec::Codec;
 use crate::runtime::condition::{Condition, Counts, memory, state, state_on};
 use crate::runtime::lived::Lived;
+use crate::runtime::promises::Promises;
 use crate::runtime::recording::tap::Tap;
 use crate::runtime::volume_counts::{self, VolumeCounts};
 use crate::runtime::{Closing, Served};
 use crate::target::SharedTarget;
 use onefold_engine::interface::Event;
 use onefold_engine::units::count;
+use std::io;
 use std::sync::{Arc, PoisonError};
 
 impl Served for Volume {
@@ -19,6 +21,10 @@ impl Served for Volume {
 
     fn order(&self, order: Event) {
         self.feed(&mut vec![order], Vec::new());
+    }
+
+    fn make_journal_again(&self) -> io::Result<()> {
+        self.core().promises.as_mut().map_or(Ok(()), Promises::make_again)
     }
 
     fn close(&self) -> Closing {
