@@ -1,7 +1,8 @@
 //! Suspects: blocks whose content was found damaged. Writes do not link to them, nor does the work out of line.
 //!
-//! 1. The entry of a suspect on its fingerprint page shows that it is one ([`FingerprintEntry::suspect`](crate::format::FingerprintEntry::suspect)), so
-//!    the next server does not link to it either. The entry counts as before, and still shows what the block should hold.
+//! 1. The entry of a suspect on its fingerprint page shows that it is one
+//!    ([`FingerprintEntry::suspect`](crate::format::FingerprintEntry::suspect)), so the next server does not link to it either. The entry
+//!    counts as before, and still shows what the block should hold.
 //! 2. Each find has a number. It is *kept* when the entry of its block is durable.
 //! 3. Whoever learns of damage can rely on 1 from then on, whatever happens next: a request is refused only when the find is kept.
 //! 4. A block that is allocated anew is no suspect any more: its content is another.

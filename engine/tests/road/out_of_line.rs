@@ -355,9 +355,7 @@ fn a_full_volume_has_room_again_once_duplicates_are_found() {
         let mut written = 0;
         while matches!(m.request_write(4096 * written, &pattern(content(written), 4096)), Reply::Done) {
             written += 1;
-            if written % 100 == 0 {
-                m.flush();
-            }
+            (written % 100 == 0).then(|| m.flush());
         }
         m.flush();
         assert!(written > 3000, "{mode:?}: {written}");

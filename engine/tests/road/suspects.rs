@@ -38,13 +38,14 @@ fn used(settings: Settings) -> Machine {
     served(m.close(), settings)
 }
 
-/// Lets one bit of each copy of a content rot, wherever it lies as it was written or, in a slot, with its beginning.
-fn rot(m: &mut Machine, n: u64) {
+/// Lets one bit of a content rot, where it lies as it was written or, in a slot, with its beginning. Returns the place of that bit's byte.
+fn rot(m: &mut Machine, n: u64) -> usize {
     let from = index(m.engine.geometry().block_at(onefold_engine::units::Pbn(0)).0);
     let noise = &content(n)[..600];
     let found = m.medium[from..].windows(600).position(|bytes| bytes == noise);
     let at = from + found.expect("it lies somewhere");
     m.medium[at + 100] ^= 1;
+    at + 100
 }
 
 fn lost(m: &mut Machine) -> Vec<u64> {
@@ -298,7 +299,8 @@ fn an_unchanged_block_is_compared_where_duplicates_are() {
 fn a_suspect_that_is_stored_anew_is_found_as_a_duplicate() {
     for mode in MODES {
         let mut m = used(settings(mode));
-        rot(&mut m, 3);
+        let at = rot(&mut m, 3) / 4096 * 4096;
+        let rotten = m.medium[at..at + 4096].to_vec();
         assert!(m.fails_to_read(3), "{mode:?}");
         m.request(Op::Discard, 0, 4096 * 2 * BLOCKS, None, false);
         m.flush();
@@ -306,6 +308,7 @@ fn a_suspect_that_is_stored_anew_is_found_as_a_duplicate() {
         // The volume is filled, so that every block is used again.
         (0..blocks).for_each(|n| m.write(4096 * n, &pattern(5000 + n, 4096)));
         m.flush();
+        assert!(m.medium[at..at + 4096] != rotten, "{mode:?}: the block is used again");
         let stored = m.engine.ledger().new_blocks;
         (0..blocks).for_each(|n| m.write(4096 * n, &pattern(5000 + n, 4096)));
         assert_eq!(m.engine.ledger().new_blocks, stored, "{mode:?}");
