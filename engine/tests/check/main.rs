@@ -4,6 +4,7 @@ mod harms;
 mod properties;
 mod reads;
 mod repair;
+mod unflushed;
 mod volume;
 
 use onefold_engine::check::{Cause, CheckSettings, Counts, Finding, Severity};
