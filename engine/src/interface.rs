@@ -323,9 +323,10 @@ pub enum Notice {
     CountersUsedUp,
     /// There is damage that no crash explains (P6).
     Damage { what: &'static str, at: u64 },
-    /// The device had lost a copy of what memory still has, which is written again.
+    /// The device had lost a copy of what memory still has, which is written again, durably.
     Mended { what: &'static str, at: u64 },
-    /// A scrub has ended. It found `damaged` pieces of 4 KiB, and came to `lost` logical blocks; `mended` other pieces are written again.
+    /// A scrub has ended. It found `damaged` pieces of 4 KiB, and came to `lost` logical blocks; `mended` other pieces are durably
+    /// whole again.
     Scrubbed { damaged: u64, mended: u64, lost: u64 },
     /// A thin volume fills: this percentage of its data blocks is in use. It is reported at 80 and every 5 above.
     Filling { percent: u64, unpacked: Option<Unpacked> },

@@ -22,7 +22,8 @@ const RATE_MIN: u64 = 64 << 10;
 ///
 /// A card that wears out returns other bytes than were written, and nobody notices before somebody reads them. A scrub reads all content
 /// and all metadata of an attached volume while clients use it. Damaged content is named and never served; metadata that memory still
-/// has is written again. Ends with 6 if something is damaged, or was given up before and is lost.
+/// has is written again, and counts as mended when the device has it durably. Ends with 6 if something is damaged, or was given up before
+/// and is lost.
 ///
 /// If this command is ended, the scrub goes on; so it does after a restart of the server, from where it was.
 #[derive(Debug, clap::Args)]
@@ -96,7 +97,7 @@ pub fn in_a_line(scrub: &Scrub) -> String {
         Scrub { is_under_way: true, kib_per_second, .. } => {
             format!("{read}, at most {} a second: {found} so far", Size(u64::from(*kib_per_second) << 10))
         }
-        Scrub { read_blocks: 0, .. } => "none since the volume was attached".to_owned(),
+        Scrub { ended_scrubs: 0, .. } => "none yet".to_owned(),
         _ => format!("ended: {found}"),
     }
 }
@@ -118,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         questions::ask(&record, &ServerRequest::Scrub(order))?;
         let is_awaited = matches!(order, OrderScrub::Begin { .. } | OrderScrub::Resume) && !arguments.no_wait;
         if is_awaited {
-            wait(&record)?;
+            wait(&record, before.ended_scrubs)?;
         }
     }
     let scrub = state(&record)?;
@@ -177,12 +178,14 @@ fn state(record: &Record) -> Outcome<Scrub> {
     volume.map(|volume| volume.scrub).ok_or_else(nothing)
 }
 
-/// Waits until everything was read, and says how far that is.
-fn wait(record: &Record) -> Outcome {
+/// Waits until one more scrub has ended than before, and says how far it is.
+fn wait(record: &Record, ended_before: u32) -> Outcome {
     let before = state(record)?.read_blocks;
     awaited::wait(&format!("onefold scrub --resume {}", record.path.display()), || {
         let now = state(record)?;
         Ok(match now {
+            // Somebody has cancelled it, or its server was killed before the order was durable.
+            Scrub { is_under_way: false, ended_scrubs, .. } if ended_scrubs == ended_before => return Err(vanished(record)),
             Scrub { is_under_way: false, .. } => Progress::Over,
             Scrub { is_paused: true, .. } => Progress::Paused,
             _ => Progress::UnderWay {
@@ -194,6 +197,12 @@ fn wait(record: &Record) -> Outcome {
     })
 }
 
+fn vanished(record: &Record) -> Failed {
+    let path = record.path.display();
+    Failed::new(Exit::System, format!("{path}: the scrub was cancelled, or its server ended before it had begun: nothing is known"))
+        .next(format!("`onefold scrub {path}` begins another."))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,14 +210,14 @@ mod tests {
     #[test]
     fn a_line_says_how_far_it_is_and_what_it_found() {
         let of = Scrub { all_blocks: 200, in_use_blocks: 10, ..Scrub::default() };
-        assert_eq!(in_a_line(&of), "none since the volume was attached");
+        assert_eq!(in_a_line(&of), "none yet");
         let under_way = Scrub { is_under_way: true, done_blocks: 50, read_blocks: 3, kib_per_second: 1024, ..of.clone() };
         assert_eq!(in_a_line(&under_way), "12 KiB read of about 40 KiB in use, at most 1 MiB a second: no damage so far");
         let paused = Scrub { is_paused: true, damaged_blocks: 1, ..under_way };
         assert_eq!(in_a_line(&paused), "paused, 12 KiB read of about 40 KiB in use: 1 block damaged so far");
-        let ended = Scrub { read_blocks: 3, damaged_blocks: 2, mended_blocks: 1, ..of };
+        let ended = Scrub { ended_scrubs: 1, damaged_blocks: 2, mended_blocks: 1, ..of };
         assert_eq!(in_a_line(&ended), "ended: 2 blocks damaged, 1 block mended");
-        let lost = Scrub { read_blocks: 3, lost_blocks: 4, ..ended };
+        let lost = Scrub { lost_blocks: 4, ..ended };
         assert_eq!(in_a_line(&Scrub { damaged_blocks: 0, mended_blocks: 0, ..lost }), "ended: 4 blocks lost before");
     }
 

@@ -204,7 +204,7 @@ fn text(notice: &Notice) -> String {
                 .to_owned()
         }
         Notice::Damage { what, at } => format!("damage: {what} at {at}. After a detach `onefold check --data` tells more"),
-        Notice::Mended { what, at } => format!("mended: {what} at {at}. Memory had it, and it is written again soon"),
+        Notice::Mended { what, at } => format!("mended: {what} at {at}. Memory had it, and it is durably written again"),
         &Notice::Scrubbed { damaged, mended, lost } => format!("a scrub has ended: {}", scrub_counts::found(damaged, mended, lost)),
         Notice::Filling { percent, unpacked } => {
             let unpacked = match unpacked {

@@ -19,10 +19,12 @@ pub struct Scrub {
     pub kib_per_second: u32,
     /// Blocks that it has read since the volume was attached, or since it began.
     pub read_blocks: u64,
-    /// Damaged blocks that it has found since it began, and those that memory had and that are written again.
+    /// The scrubs of this volume that have ended. The results are those of the last one where none is under way.
+    pub ended_scrubs: u32,
+    /// Damaged blocks that it has found, and those that were damaged and are durably whole again.
     pub damaged_blocks: u64,
     pub mended_blocks: u64,
-    /// Logical blocks that it has come to since it began and that were given up before: reads fail until they are written or discarded.
+    /// Logical blocks that it has come to and that were given up before: reads fail until they are written or discarded.
     pub lost_blocks: u64,
     /// The first of them that were found since the volume was attached.
     pub found: Vec<Found>,
@@ -50,6 +52,7 @@ impl Scrub {
             in_use_blocks,
             kib_per_second: counts.kib_per_second,
             read_blocks: counts.read_units,
+            ended_scrubs: counts.ended,
             damaged_blocks: counts.damaged,
             mended_blocks: counts.mended,
             lost_blocks: counts.lost,

@@ -284,6 +284,7 @@ impl Engine {
                 scheme.close_superblock(store);
                 // The next opening goes on with these.
                 store.medium.superblock.recount_position = background.recount.position();
+                background.scrub.closes(store);
                 store.medium.superblock.garbage_possible &= !store.space.returned.is_unsaid;
                 store.write_superblock();
             }

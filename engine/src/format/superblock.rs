@@ -25,5 +25,5 @@ pub use fields::{
     LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class, at_extent, at_range,
 };
 pub use parts::{ClassTotals, Features, Lifetime, ProtectedRange, Uncompared};
-pub use scrub::{ScrubPart, ScrubProgress};
+pub use scrub::{EndedScrubs, ScrubFound, ScrubPart, ScrubProgress};
 pub use settings::{CommitMode, Persistence, StartSettings};

@@ -33,6 +33,7 @@ mod ring;
 mod runs;
 mod scrub;
 mod scrub_lost;
+mod scrub_mends;
 mod seams;
 mod sizes;
 mod space;

@@ -12,6 +12,13 @@ pub(super) struct Run {
     pub expects: Expects,
 }
 
+impl Run {
+    /// The number of its first piece, as reports have it.
+    pub const fn number(&self) -> u64 {
+        if let Expects::Unit(unit) = &self.expects { unit.pbn.0 } else { self.first }
+    }
+}
+
 /// The expected content of the pieces of a run.
 pub(super) enum Expects {
     /// Copy `first` of the superblock; the generation at the time.
@@ -29,8 +36,8 @@ pub(super) enum LookResult {
     Sound,
     /// This piece of it is bad.
     Bad(u64),
-    /// It proves nothing.
-    Overtaken,
+    /// Nothing is proved of this piece of it; those before it are sound.
+    Unproved(u64),
 }
 
 /// The unit that is looked at next. Units leave the log from its front meanwhile.

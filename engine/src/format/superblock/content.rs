@@ -4,7 +4,7 @@ use super::fields::{
     INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SEAMS, INCOMPATIBLE_SLOTS, READ_ONLY_KNOWN,
 };
 use super::parts::{Features, Lifetime, ProtectedRange, Uncompared};
-use super::scrub::ScrubProgress;
+use super::scrub::{EndedScrubs, ScrubProgress};
 use super::settings::StartSettings;
 use crate::fingerprint::{Algorithm, Fingerprinter};
 use crate::format::authenticator::Authenticator;
@@ -58,6 +58,8 @@ pub struct Superblock {
     pub uncompared: Uncompared,
     /// The scrub that is under way, or paused.
     pub scrub: Option<ScrubProgress>,
+    /// The scrubs that have ended.
+    pub ended_scrubs: EndedScrubs,
 }
 
 impl Superblock {
@@ -89,6 +91,7 @@ impl Superblock {
             guard_ms: 0,
             uncompared: Uncompared::default(),
             scrub: None,
+            ended_scrubs: EndedScrubs::default(),
         }
     }
 
