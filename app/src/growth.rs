@@ -3,6 +3,7 @@
 //! 1. The same call grows a volume that is detached and one that is handed from one server to the next. A volume that crashed grows, too
 //!    (`engine/src/format/grow.rs`).
 //! 2. A growth that was cut off is begun again by the same order. One that was done already does nothing.
+//! 3. New pages are made blank in small pieces, so that a growth is broken off in time, and the beats of a guarded volume find their turn.
 
 use crate::device::backing::Backing;
 use crate::exit::{Exit, Failed, Outcome};
@@ -14,6 +15,9 @@ use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
+
+/// The most bytes that are made zero at once.
+const ZERO_BYTES_MAX: u64 = 1 << 20;
 
 /// The size that a volume is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,12 +56,20 @@ pub fn grow(backing: &Backing, order: &Order, may_go_on: impl Fn() -> bool) -> O
     });
     let shared: Vec<Box<[u8; BLOCK_SIZE]>> = shared.collect::<io::Result<_>>().map_err(|error| failed(path, &error))?;
     let mut buffer = BufferMut::zeroed(1);
+    let may_go_on = || {
+        let broken_off = || Failed::new(Exit::DeviceFailed, format!("{}: the growth was broken off", path.display()));
+        may_go_on().then_some(()).ok_or_else(broken_off)
+    };
     for step in growth.steps(&shared).map_err(|error| refused(path, &error))? {
-        if !may_go_on() {
-            return Err(Failed::new(Exit::DeviceFailed, format!("{}: the growth was broken off", path.display())));
-        }
+        may_go_on()?;
         let done = match step {
-            FormatStep::Zero { at, length } => backing.zero(at.get(), length.get()),
+            FormatStep::Zero { at, length } => {
+                for (at, length) in pieces(at.get(), length.get()) {
+                    may_go_on()?;
+                    backing.zero(at, length).map_err(|error| failed(path, &error))?;
+                }
+                Ok(())
+            }
             FormatStep::Write { at, page } => {
                 buffer.block_mut(0).copy_from_slice(&page[..]);
                 backing.write(at.get(), &buffer)
@@ -67,6 +79,11 @@ pub fn grow(backing: &Backing, order: &Order, may_go_on: impl Fn() -> bool) -> O
         done.map_err(|error| failed(path, &error))?;
     }
     Ok(())
+}
+
+/// The pieces of a range in which it is made zero: the place and the length of each.
+fn pieces(at: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..length.div_ceil(ZERO_BYTES_MAX)).map(move |i| (at + i * ZERO_BYTES_MAX, ZERO_BYTES_MAX.min(length - i * ZERO_BYTES_MAX)))
 }
 
 fn failed(path: &Path, error: &io::Error) -> Failed {

@@ -2,6 +2,8 @@
 //! that look like one may have several.
 
 mod common;
+#[path = "guard/grows.rs"]
+mod grows;
 #[path = "guard/hosts.rs"]
 mod hosts;
 

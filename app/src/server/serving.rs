@@ -21,7 +21,7 @@ use crate::device::paced::Paced;
 use crate::device::room::watch as watch_room;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::door::{Clients, Ready};
-use crate::heartbeat::{Claim, Guarded, watch};
+use crate::heartbeat::{Claim, Guarded, Kept, watch};
 use crate::machine::{self, Gauge};
 use crate::memory::pool::Pool;
 use crate::output::size::Size;
@@ -148,38 +148,46 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
         Err(_) => Ok(()),
         Ok(()) => Err(Failed::new(Exit::System, format!("{}: ended before it was served", plan.path.display()))),
     };
-    let mut claim = if options.read_only {
+    let claim = if options.read_only {
         watch(&backing, &chosen.superblock).map(|()| None)?
     } else {
         Claim::make(&backing, &chosen.superblock, &pause)?
     };
-    let has_grown = grow_if_ordered(plan, &backing, claim.as_mut());
-    let chosen = has_grown.and_then(|has_grown| as_it_is_now(&backing, chosen, has_grown));
-    let parts = chosen.and_then(|chosen| Parts::of(plan, send_again, backing, chosen));
-    let Some(mut claim) = claim else { return parts.map(|parts| parts.open() as Arc<dyn Served>) };
-    match parts {
-        Ok(parts) => {
-            if let Err(failed) = claim.confirm() {
-                parts.surroundings.promises.into_iter().for_each(|(mut promises, _)| promises.give_up());
-                return Err(failed);
-            }
-            Ok(Guarded::start(parts.open(), claim))
-        }
+    let kept = claim.map(kept).transpose()?;
+    let has_grown = grow_if_ordered(plan, &backing, kept.as_ref());
+    let chosen = as_it_is_now(&backing, chosen, has_grown);
+    let parts = chosen.and_then(|chosen| Parts::of(plan, send_again, backing.clone(), chosen));
+    let claim = kept.map(Kept::end).transpose().map_err(|lost| lost.refuses(&backing));
+    let parts = match parts {
+        Ok(parts) => parts,
         Err(failed) => {
-            claim.release();
+            claim.ok().flatten().into_iter().for_each(Claim::release);
+            return Err(failed);
+        }
+    };
+    match claim.and_then(|claim| claim.map(self::kept).transpose()) {
+        Ok(None) => Ok(parts.open()),
+        Ok(Some(kept)) => Ok(Guarded::new(parts.open(), kept)),
+        Err(failed) => {
+            parts.surroundings.promises.into_iter().for_each(|(mut promises, _)| promises.give_up());
             Err(failed)
         }
     }
 }
 
-/// Grows the volume if the server before this one has noted that it is to: see [`growing`]. Returns whether it may have grown. Only what
-/// keeps this server from serving is an error.
-fn grow_if_ordered(plan: &Plan, backing: &Backing, claim: Option<&mut Claim>) -> Outcome<bool> {
+/// Confirms a claim, and keeps it from now on.
+fn kept(mut claim: Claim) -> Outcome<Kept> {
+    claim.confirm()?;
+    Ok(Kept::start(claim))
+}
+
+/// Grows the volume if the server before this one has noted that it is to: see [`growing`]. Returns whether it may have grown. Nothing is
+/// written any more when the claim of a guarded volume is gone.
+fn grow_if_ordered(plan: &Plan, backing: &Backing, kept: Option<&Kept>) -> bool {
     let places = Places::of(&plan.directory, &plan.id);
-    let Some(order) = growing::ordered(&places).filter(|_| plan.is_replacement && !plan.options.read_only) else { return Ok(false) };
-    claim.map_or(Ok(()), Claim::confirm)?;
-    growing::end(&places, growth::grow(backing, &order, || true));
-    Ok(true)
+    let Some(order) = growing::ordered(&places).filter(|_| plan.is_replacement && !plan.options.read_only) else { return false };
+    growing::end(&places, growth::grow(backing, &order, || kept.is_none_or(Kept::holds)));
+    true
 }
 
 /// Reads the superblock again where it may be another one: another host may have served a guarded volume until now.
