@@ -58,7 +58,7 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
     println!("{}", coverage.table(arguments.modes));
     println!(
         "seed {}: {} runs, {} states opened, {} distinct, {} device events, {} of them under the set checker; {} stops enumerated to the \
-         last metadata state; {} lives with something spoilt, noticed in {}",
+         last metadata state; {} lives with something spoilt, noticed in {}; {} scrubs believed, {} volumes changed offline",
         arguments.seed,
         coverage.runs,
         coverage.opened,
@@ -67,7 +67,9 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
         coverage.checked_events,
         coverage.enumerated,
         coverage.spoilt,
-        coverage.spoilt_found
+        coverage.spoilt_found,
+        coverage.scrubbed,
+        coverage.offline
     );
     found.sort_by_key(|(run, _)| *run);
     let kinds = by_kind(&found);
@@ -98,11 +100,11 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
         match word.as_str() {
             "--seed" => arguments.seed = number(word, words.next())?,
             "--only" => arguments.only = Some(number(word, words.next())?),
+            "--kind" => arguments.kind = Some(kind(words.next().map_or("", String::as_str))?),
             "--minutes" => arguments.minutes = minutes(word, words.next())?,
             "--threads" => arguments.threads = above_zero::<usize>(word, words.next())?.min(watchdog::THREADS_MAX),
             "--lines" => arguments.lines = number(word, words.next())?,
             "--all" => arguments.all = true,
-            "--kind" => arguments.kind = Some(kind(words.next().map_or("", String::as_str))?),
             "--commit-mode" => {
                 let name = words.next().map_or("", String::as_str);
                 arguments.modes = match name {

@@ -99,6 +99,8 @@ impl Explorer {
             Kind::InLittleMemory => self.run_in_little_memory(options, &mut rng),
             Kind::OutOfLine => self.run_out_of_line(options, &mut rng),
             Kind::Growing => crate::growing::run(self, options, &mut rng),
+            Kind::Scrubbing => crate::scrubbing::run(self, options, &mut rng),
+            Kind::Offline => crate::offline::run(self, options, &mut rng),
             Kind::Crashing => self.run_crashing(options, &mut rng),
         }
     }

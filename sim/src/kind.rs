@@ -29,11 +29,15 @@ pub enum Kind {
     OutOfLine,
     /// The volume grows, and is used on.
     Growing,
+    /// Something rots below a volume that is served, and a scrub mends it.
+    Scrubbing,
+    /// A killed volume is changed or repaired while nobody serves it.
+    Offline,
     Crashing,
 }
 
 impl Kind {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Formatting,
         Self::Spoiling,
         Self::SpoilingLargeEpochs,
@@ -46,6 +50,8 @@ impl Kind {
         Self::InLittleMemory,
         Self::OutOfLine,
         Self::Growing,
+        Self::Scrubbing,
+        Self::Offline,
         Self::Crashing,
     ];
 
@@ -65,6 +71,8 @@ impl Kind {
             Self::InLittleMemory => "in little memory",
             Self::OutOfLine => "out of line",
             Self::Growing => "growing",
+            Self::Scrubbing => "scrubbing",
+            Self::Offline => "offline",
             Self::Crashing => "crashing",
         }
     }
@@ -74,6 +82,7 @@ impl Kind {
     pub fn draw(modes: Modes, rng: &mut Rng) -> (Self, Options) {
         let options = Options::draw_in(modes, rng);
         match rng.u8(0..16) {
+            0 if rng.bool() => (Self::Offline, options),
             0 => (Self::Formatting, options),
             // Drawn from a copy, so that no other run changes.
             7 if rng.clone().u8(..) < 128 => {
@@ -92,6 +101,7 @@ impl Kind {
             4 => (Self::Long, options),
             5 => (Self::TurningPagesOut, options.turning_pages_out(rng)),
             6 | 11 => (Self::InLittleMemory, options.in_little_memory(rng)),
+            13 if rng.bool() => (Self::Scrubbing, options),
             12 | 13 => (Self::OutOfLine, options.out_of_line(rng)),
             15 if rng.bool() => (Self::Growing, options.filling()),
             15 => (Self::Growing, options),

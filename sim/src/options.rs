@@ -94,6 +94,8 @@ pub struct Options {
     pub runs_short: bool,
     /// The store is a file, whose host writes metadata of its own where nothing was written yet.
     pub in_file: bool,
+    /// Whether it then has room for few blocks, or for none.
+    pub runs_out: bool,
     /// The odds, in 256, that somebody gives an order to the work out of line at a step.
     pub orders: u8,
     /// The odds, in 256, that somebody gives an order to the scrub at a step.
@@ -177,6 +179,7 @@ impl Options {
             settings,
             runs_short,
             in_file,
+            runs_out: runs_short && aside.u8(..) < 80,
             orders: 0,
             deferred: [0, 0, 40, 200][aside.usize(0..4)],
             scrubs: [0, 0, 0, 0, 0, 0, 0, 8][aside.usize(0..8)],

@@ -204,6 +204,7 @@ pub fn quiet_options(shape: Shape) -> Options {
         jump: 0,
         runs_short: false,
         in_file: false,
+        runs_out: false,
         orders: 0,
         scrubs: 0,
         depth: 1,
