@@ -72,6 +72,42 @@ fn a_default_holds_for_the_next_attachment_unless_it_names_another() {
     assert_eq!((has_log(&[]), has_log(&["--commit-mode", "log"])), (false, true));
 }
 
+/// Those for which `/etc/onefold` was the only place before.
+#[test]
+fn memory_compression_and_the_wait_for_room_have_defaults_too() {
+    let home = created();
+    let before = home.json(&["set", IMAGE])["defaults"].clone();
+    assert_eq!(
+        (&before["memory_bytes"], &before["compress"], &before["full_wait_ms"]),
+        (&(64 << 20).into(), &"all".into(), &60_000.into())
+    );
+    let image = home.read(IMAGE);
+    let table = home.says(0, &["set", IMAGE, "--memory", "8M", "--compress", "off", "--when-full", "error"]);
+    for (row, value) in [("default memory", "8 MiB"), ("default compress", "off"), ("default when full", "error")] {
+        assert!(table.lines().any(|line| line.starts_with(row) && line.trim_end().ends_with(value)), "{row}: {table}");
+    }
+    let attached = |options: &[&str], word: &str| {
+        let socket = home.attach(IMAGE, options);
+        let mut client = Client::ready_for(&socket, true, "");
+        let lines = (0..4096).map(|line| format!("{word} {line:9}\n").into_bytes()).collect::<Vec<_>>().concat();
+        client.write(0, 0, &lines[..65536]).unwrap();
+        client.command(FLUSH, 0, 0, 0).unwrap();
+        let parts = home.json(&["status", IMAGE])["attached"]["condition"]["memory"].clone();
+        let memory: u64 = parts.as_array().unwrap().iter().filter_map(|part| part["limit_bytes"].as_u64()).sum();
+        let packed = home.json(&["stats", IMAGE])["packing"]["packed_blocks"].as_u64().unwrap();
+        home.says(0, &["detach", IMAGE]);
+        (memory <= 8 << 20, packed > 0)
+    };
+    assert_eq!(attached(&[], "first"), (true, false));
+    assert_eq!(attached(&["--memory", "32M", "--compress", "all"], "again"), (false, true), "what is typed comes first");
+    home.complaint(2, &["set", IMAGE, "--memory", "1M"], "at least 2 MiB are needed");
+    home.complaint(2, &["set", IMAGE, "--when-full", "wait=0"], "from 1 to 86400 seconds");
+    // With the program's own ones the volume is as it was made, and programs that know no others serve it again.
+    home.says(0, &["set", IMAGE, "--memory", "64M", "--compress", "all", "--when-full", "wait"]);
+    assert_eq!(home.json(&["set", IMAGE])["defaults"], before);
+    assert_eq!(home.read(IMAGE)[32..40], image[32..40], "no feature bit is left");
+}
+
 #[test]
 fn what_cannot_be_set_is_refused_and_nothing_changes() {
     let home = created();

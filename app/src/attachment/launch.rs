@@ -138,7 +138,7 @@ pub fn command(words: &[&str], plan: &Plan) -> Start {
 pub fn command_of(program: Start, words: &[&str], plan: &Plan) -> Start {
     let mut command = program;
     command.args(words).arg(serde_json::to_string(plan).expect("a plan is plain data"));
-    if plan.options.memory.0 < ONE_HEAP_BELOW {
+    if plan.options.memory_bytes() < ONE_HEAP_BELOW {
         command.env(ONE_HEAP, "1");
     }
     command

@@ -6,10 +6,11 @@ use super::status::OnMedium;
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::{Found, find};
 use crate::attachment::record::Places;
-use crate::attachment::start::{CommitModeName, PersistenceName, Start};
+use crate::attachment::start::{CommitModeName, CompressName, PersistenceName, Start, WhenFull};
 use crate::attachment::{known, record};
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use crate::runtime::promises;
@@ -73,6 +74,9 @@ struct Defaults {
     anticipation_ms: u64,
     verify_reads: bool,
     verify_duplicates: bool,
+    memory_bytes: u64,
+    compress: CompressName,
+    full_wait_ms: u64,
 }
 
 impl From<&StartSettings> for Defaults {
@@ -85,6 +89,9 @@ impl From<&StartSettings> for Defaults {
             anticipation_ms: start.anticipation_ms,
             verify_reads: start.verify_reads,
             verify_duplicates: start.verify_duplicates,
+            memory_bytes: start.memory_bytes,
+            compress: start.compression.into(),
+            full_wait_ms: start.full_wait_s * 1000,
         }
     }
 }
@@ -104,6 +111,9 @@ impl Report for Settings {
             .row("default anticipation", format!("{} ms", defaults.anticipation_ms))
             .row("default verify reads", switch(defaults.verify_reads))
             .row("default verify duplicates", switch(defaults.verify_duplicates))
+            .row("default memory", Size(defaults.memory_bytes))
+            .row("default compress", typed(&defaults.compress))
+            .row("default when full", WhenFull { wait_ms: defaults.full_wait_ms })
     }
 }
 
@@ -173,6 +183,6 @@ impl Wanted<'_> {
         if let Some(uuid) = self.uuid {
             superblock.set_uuid(uuid.into_bytes());
         }
-        superblock.settings = self.start.over(&superblock.settings);
+        superblock.set_defaults(self.start.over(&superblock.settings));
     }
 }

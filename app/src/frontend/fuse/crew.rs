@@ -51,7 +51,7 @@ impl Crew for Servers<'_> {
                 self.attached(device.display().to_string());
             }
             Event::Mounted { resend } => {
-                let request_bytes = request_bytes(self.plan.options.memory.0);
+                let request_bytes = request_bytes(self.plan.options.memory_bytes());
                 self.plan.frontend.set_details(&Details { resend, request_bytes });
                 if resend {
                     return tracing::info!("mounted");
