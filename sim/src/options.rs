@@ -174,6 +174,7 @@ impl Options {
         settings.min_run = [1, 1, 1, 3][aside.usize(0..4)];
         let in_file = aside.bool();
         knobs.stock_piece_blocks = [4, 4, 256][aside.usize(0..3)];
+        facts.trim_rest_ms = [0, 500][aside.usize(0..2)];
         Self {
             shape,
             settings,

@@ -90,6 +90,14 @@ pub struct PartUse {
     pub limit_bytes: u64,
 }
 
+impl Condition {
+    /// Whether writes find no room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.state.starts_with("full")
+    }
+}
+
 /// Returns the state of a target whose own state is this one, on a store at this place.
 #[must_use]
 pub fn state_on(store: Option<&StorePlace>, state: String) -> String {

@@ -2,12 +2,12 @@
 
 use super::recording::Recordings;
 use crate::attachment::control::{Client, ServerRequest};
+use crate::attachment::growth::Noted;
 use crate::attachment::plan::Plan;
 use crate::attachment::{growth, upgrade};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend;
 use crate::frontend::door::Announcer;
-use crate::growth::Order;
 use crate::runtime::Served;
 use crate::runtime::extents::count_extents;
 use crate::runtime::totals::Totals;
@@ -69,7 +69,7 @@ impl Answers {
                 Ok(()) => return client.answer_before(|| self.give_way()),
                 Err(failed) => Err(failed),
             },
-            ServerRequest::Grow(order) => match prepare_growth(plan, order) {
+            ServerRequest::Grow(order) => match prepare_growth(plan, Noted { order, was_full: served.condition().is_full() }) {
                 Ok(()) => return client.answer_before(|| self.give_way()),
                 Err(failed) => Err(failed),
             },
@@ -94,7 +94,7 @@ impl Answers {
     }
 }
 
-fn prepare_growth(plan: &Plan, order: Order) -> Outcome {
+fn prepare_growth(plan: &Plan, noted: Noted) -> Outcome {
     let can_hand_over = frontend::named(&plan.frontend.name)?.can_hand_over(plan);
-    growth::prepare(plan, can_hand_over, order)
+    growth::prepare(plan, can_hand_over, &noted)
 }

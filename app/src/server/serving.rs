@@ -7,8 +7,12 @@
 use super::questions::Answers;
 use super::recording::Recordings;
 use crate::attachment::control;
+<<<<<<< HEAD
 use crate::attachment::directory::make_private;
 use crate::attachment::growth as growing;
+=======
+use crate::attachment::growth::{self as growing, Noted};
+>>>>>>> 9879c48b (Give back to a sparse file what clients trim)
 use crate::attachment::launch::{self, End};
 use crate::attachment::plan::{Options, Plan};
 use crate::attachment::record::{Places, keep_spare};
@@ -35,7 +39,7 @@ use crate::runtime::{Closing, Served};
 use crate::supervision::handover;
 use crate::{device, frontend, growth, volume};
 use onefold_engine::format::{Chosen, Superblock};
-use onefold_engine::interface::Event;
+use onefold_engine::interface::{Event, Notice};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::Bytes;
@@ -53,6 +57,8 @@ const RING_RECORDS: (u64, u64) = (4096, 65536);
 /// It has room for one content of a block per this many bytes of `--memory`, within bounds.
 const RING_CONTENT_SHARE: u64 = 1 << 16;
 const RING_CONTENTS: (u64, u64) = (16, 4096);
+/// The time that what clients discard rests before it goes back to the host of a sparse file.
+const TRIM_REST_MS: u64 = 20_000;
 /// The time that a new server waits for a dead one's last requests.
 const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -140,7 +146,7 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     let options = &plan.options;
     let backing = Arc::new(Backing::open_patiently(&plan.path, Access::of(options.read_only, options.buffered), patience)?);
     if options.passthrough {
-        let pool = Pool::new(Accountant::new(options.memory.0));
+        let pool = Pool::new(Accountant::new(options.memory_bytes()));
         return Ok(Passthrough::new(device(backing, &pool, options)?, pool));
     }
     let chosen = volume::load(&backing)?;
@@ -153,6 +159,7 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     } else {
         Claim::make(&backing, &chosen.superblock, &pause)?
     };
+<<<<<<< HEAD
     let kept = claim.map(kept).transpose()?;
     let has_grown = grow_if_ordered(plan, &backing, kept.as_ref());
     let chosen = as_it_is_now(&backing, chosen, has_grown);
@@ -160,6 +167,22 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     let claim = kept.map(Kept::end).transpose().map_err(|lost| lost.refuses(&backing));
     let parts = match parts {
         Ok(parts) => parts,
+=======
+    let has_grown = grow_if_ordered(plan, &backing, claim.as_mut());
+    // The server before this one has told its owner that the volume is full; nobody else will say that it is not any more.
+    let is_roomier = matches!(has_grown, Ok(Some(Noted { was_full: true, .. })));
+    let chosen = has_grown.and_then(|noted| as_it_is_now(&backing, chosen, noted.is_some()));
+    let parts = chosen.and_then(|chosen| Parts::of(plan, send_again, backing, chosen));
+    if let (Ok(parts), true) = (&parts, is_roomier) {
+        parts.notices.tell(&Notice::RoomAgain);
+    }
+    let Some(mut claim) = claim else { return parts.map(|parts| parts.open() as Arc<dyn Served>) };
+    match parts {
+        Ok(parts) => {
+            claim.confirm()?;
+            Ok(Guarded::start(parts.open(), claim))
+        }
+>>>>>>> 9879c48b (Give back to a sparse file what clients trim)
         Err(failed) => {
             claim.ok().flatten().into_iter().for_each(Claim::release);
             return Err(failed);
@@ -175,6 +198,7 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     }
 }
 
+<<<<<<< HEAD
 /// Confirms a claim, and keeps it from now on.
 fn kept(mut claim: Claim) -> Outcome<Kept> {
     claim.confirm()?;
@@ -188,6 +212,18 @@ fn grow_if_ordered(plan: &Plan, backing: &Backing, kept: Option<&Kept>) -> bool 
     let Some(order) = growing::ordered(&places).filter(|_| plan.is_replacement && !plan.options.read_only) else { return false };
     growing::end(&places, growth::grow(backing, &order, || kept.is_none_or(Kept::holds)));
     true
+=======
+/// Grows the volume if the server before this one has noted that it is to: see [`growing`]. Returns what was noted where it may
+/// have grown. Only what keeps this server from serving is an error.
+fn grow_if_ordered(plan: &Plan, backing: &Backing, claim: Option<&mut Claim>) -> Outcome<Option<Noted>> {
+    let places = Places::of(&plan.directory, &plan.id);
+    let Some(noted) = growing::ordered(&places).filter(|_| plan.is_replacement && !plan.options.read_only) else { return Ok(None) };
+    claim.map_or(Ok(()), Claim::confirm)?;
+    let grown = growth::grow(backing, &noted.order, || true);
+    let was_full = noted.was_full && grown.is_ok();
+    growing::end(&places, grown);
+    Ok(Some(Noted { was_full, ..noted }))
+>>>>>>> 9879c48b (Give back to a sparse file what clients trim)
 }
 
 /// Reads the superblock again where it may be another one: another host may have served a guarded volume until now.
@@ -220,10 +256,17 @@ impl Parts {
         }
         let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
         let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
+<<<<<<< HEAD
         let pool = Pool::new(Accountant::divided(options.memory.0, settings.commit_mode.has_log()));
+=======
+        let pool = Pool::new(Accountant::divided(options.memory_bytes(), settings.commit_mode.has_log()));
+        let promises = promises(plan, &chosen.superblock, &mut settings)?;
+>>>>>>> 9879c48b (Give back to a sparse file what clients trim)
         let device = device(backing.clone(), &pool, options)?;
         let promises = promises(plan, &chosen.superblock, &mut settings)?;
         settings.facts.retries_when_full = send_again;
+        let is_sparse = backing.facts().kind == Kind::File && !is_allocated_file;
+        settings.facts.trim_rest_ms = if is_sparse { TRIM_REST_MS } else { 0 };
         let notices = Notices::new(options.on_warning.as_ref().map(|command| Hook::start(command.clone(), plan.path.clone())));
         settings.facts.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
         let gauge = options.adapt.watches().then(|| Gauge::new(options.adapt, &options.machine_root));
@@ -267,6 +310,7 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     // Writes that are acknowledged when they are durable need no journal. The records of an earlier server, which may have been weak, are
     // replayed all the same.
     settings.facts.keeps_journal = settings.persistence == Persistence::Weak;
+<<<<<<< HEAD
     let memory = plan.options.memory.0;
     let room = Room {
         records: (memory / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1),
@@ -277,6 +321,14 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     // A journal that was taken over may have another size.
     let room = promises.room();
     (settings.facts.journal_records_max, settings.facts.journal_contents_max) = (room.records, room.contents);
+=======
+    settings.facts.journal_records_max = (plan.options.memory_bytes() / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1);
+    settings.facts.journal_contents_max = (plan.options.memory_bytes() / RING_CONTENT_SHARE).clamp(RING_CONTENTS.0, RING_CONTENTS.1);
+    let base = Places::of(&plan.directory, &plan.id).ring;
+    let room = Room { records: settings.facts.journal_records_max, contents: settings.facts.journal_contents_max };
+    let (promises, left) = Promises::open(&base, superblock, room, plan.is_replacement)
+        .map_err(|e| Failed::system(format!("cannot make the acknowledgement journal {}", base.display()), e))?;
+>>>>>>> 9879c48b (Give back to a sparse file what clients trim)
     settings.facts.journal_lost = left.lost;
     Ok(Some((promises, left)))
 }

@@ -48,7 +48,7 @@ impl Space {
         runs.retain(|&(_, blocks)| blocks >= run_min);
         runs.sort_by_key(|&(first, blocks)| (std::cmp::Reverse(blocks), first));
         let later = runs.split_off(runs.len().min(RUNS_A_BATCH));
-        if is_short {
+        if is_short || all {
             later.into_iter().for_each(|(first, blocks)| self.freed.extend((0..blocks).map(|i| first + i)));
         }
         runs.into_iter().for_each(|(first, blocks)| self.discard(io, first, blocks));

@@ -1,7 +1,7 @@
 //! Return of blocks to the store: free ones, and those that only their fingerprint keeps.
 //!
 //! 1. When the store's file system is short of room, all of them are given back as soon as possible. Otherwise a kept block is given back
-//!    when nothing has changed in its granule for `keep_ms`.
+//!    when nothing has changed in its granule for `keep_ms`, or after a trim (`trim.rs`).
 //! 2. Clients' writes take at most as many new blocks as the store has reported room for: a write that fails there would make the volume
 //!    read-only. When they are used up, writes wait for the next report. If that has none, the store is out of room, and the volume is
 //!    full.
@@ -40,7 +40,7 @@ impl Space {
 
     /// Whether removals are made durable although no write waits for a block.
     pub fn gives_back(&self) -> bool {
-        self.policy.discard_freed && (self.store.is_short || self.policy.keep_ms > 0)
+        self.policy.discard_freed && (self.store.is_short || self.policy.keep_ms > 0 || self.trim.is_pending())
     }
 
     /// Updates the clock. Whether something is due to be given back. `has_unlinked`: removed links still count.
@@ -53,9 +53,10 @@ impl Space {
     pub fn give_back(&mut self, io: &mut Io, tables: &mut Tables) {
         self.gave_back = io.now;
         if !self.store.is_short {
-            let keep_s = u32::try_from(self.policy.keep_ms / 1000).unwrap_or(u32::MAX);
-            let since_s = self.clock_s.checked_sub(keep_s);
-            return since_s.into_iter().for_each(|since_s| self.reclaim_unused(io, &tables.removals, since_s));
+            if let Some(since_s) = self.second_before(self.policy.keep_ms).filter(|_| self.policy.keep_ms > 0) {
+                self.reclaim_unused(io, &tables.removals, since_s, 1);
+            }
+            return self.give_back_trimmed(io, tables);
         }
         if self.census.kept > tables.removals.under_way() {
             self.choose_granules(io, &tables.removals, u64::MAX);
@@ -71,10 +72,18 @@ impl Space {
         if !may {
             return None;
         }
+        if let Some(at) = self.trim.begins_at(self.policy.trim_rest_ms).filter(|_| !self.store.is_short && self.policy.keep_ms == 0) {
+            return Some(at.max(self.gave_back.plus_ms(LOOK_MS)));
+        }
         let has_freed = !self.freed.is_empty() || has_unlinked;
         if self.census.kept == 0 && (!has_freed || !self.store.is_short) {
             return None;
         }
         Some(self.gave_back.plus_ms(if self.store.is_short { LOOK_MS } else { LOOK_FOR_UNUSED_MS }))
+    }
+
+    /// The second of the clock that was this long ago; none before the first one.
+    pub(super) fn second_before(&self, ms: u64) -> Option<u32> {
+        self.clock_s.checked_sub(u32::try_from(ms / 1000).unwrap_or(u32::MAX))
     }
 }

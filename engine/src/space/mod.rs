@@ -23,6 +23,7 @@ mod returned;
 mod scan;
 mod stock;
 mod supply;
+mod trim;
 mod unwritten;
 
 pub(crate) use block_kinds::{PendingBlock, SchemeBlock};
@@ -44,6 +45,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use stock::Stock;
 use supply::Supply;
+use trim::Trim;
 use unwritten::Unwritten;
 
 /// Summaries of the refs pages, and the blocks that are ready to be allocated.
@@ -87,6 +89,7 @@ pub(crate) struct Space {
     pub store_left: u64,
     /// The time at which blocks were last given back to the store.
     pub gave_back: Time,
+    trim: Trim,
     /// The number of discards under way.
     pub discards: u64,
     /// Freed blocks that were not discarded yet.
@@ -126,6 +129,7 @@ pub(crate) struct Policy {
     /// The blocks of a piece of a store in a file.
     piece_blocks: u64,
     keep_ms: u64,
+    trim_rest_ms: u64,
     full_wait_ms: u64,
     retries_when_full: bool,
     refs_limit: u8,
@@ -134,9 +138,9 @@ pub(crate) struct Policy {
 impl Policy {
     pub fn of(settings: &Settings) -> Self {
         let Settings { discard_freed, keep_ms, full_wait_ms, .. } = *settings;
-        let (retries_when_full, Knobs { discard_batch_blocks, stock_piece_blocks: piece_blocks, refs_limit, .. }) =
-            (settings.facts.retries_when_full, settings.knobs);
-        Self { discard_freed, discard_batch_blocks, piece_blocks, keep_ms, full_wait_ms, retries_when_full, refs_limit }
+        let (retries_when_full, trim_rest_ms) = (settings.facts.retries_when_full, settings.facts.trim_rest_ms);
+        let Knobs { discard_batch_blocks, stock_piece_blocks: piece_blocks, refs_limit, .. } = settings.knobs;
+        Self { discard_freed, discard_batch_blocks, piece_blocks, keep_ms, trim_rest_ms, full_wait_ms, retries_when_full, refs_limit }
     }
 }
 
@@ -183,6 +187,7 @@ impl Space {
             store: StoreRoom::default(),
             store_left: u64::MAX,
             gave_back: Time(0),
+            trim: Trim::default(),
             discards: 0,
             freed: BTreeSet::new(),
             scan_waits: false,
@@ -296,11 +301,12 @@ impl Space {
         self.kept_in.get(&granule).map_or(0, |kept| kept.blocks)
     }
 
-    /// Takes up to `most` granules with kept blocks whose number has not changed since that second. They are not taken again before
-    /// [`Self::reclaimed`].
-    pub fn take_unused(&mut self, since_s: u32, most: usize) -> Vec<u64> {
-        let is_old =
-            |(granule, kept): (&u64, &KeptBlocks)| (kept.since_s <= since_s && !self.reclaiming.contains(granule)).then_some(*granule);
+    /// Takes up to `most` granules with at least `least` kept blocks whose number has not changed since that second. They are not taken
+    /// again before [`Self::reclaimed`].
+    pub fn take_unused(&mut self, since_s: u32, least: u32, most: usize) -> Vec<u64> {
+        let is_old = |(granule, kept): (&u64, &KeptBlocks)| {
+            (kept.since_s <= since_s && kept.blocks >= least && !self.reclaiming.contains(granule)).then_some(*granule)
+        };
         let unused: Vec<u64> = self.kept_in.iter().filter_map(is_old).take(most).collect();
         for &granule in &unused {
             self.kept_order.remove(&(rank(self.kept(granule)), granule));

@@ -47,14 +47,16 @@ impl Space {
         self.choose_granules(io, removals, count(self.waiters.len()).max(GRANULE_BLOCKS))
     }
 
-    /// Reclaims granules in which nothing has changed since that second.
-    pub(super) fn reclaim_unused(&mut self, io: &mut Io, removals: &Removals, since_s: u32) {
+    /// Reclaims granules with at least `least` kept blocks in which nothing has changed since that second. Whether there were any.
+    pub(super) fn reclaim_unused(&mut self, io: &mut Io, removals: &Removals, since_s: u32, least: u32) -> bool {
         let room = self.room_for_granules(removals);
-        let unused = self.take_unused(since_s, room);
-        if !unused.is_empty() {
+        let unused = self.take_unused(since_s, least, room);
+        let found = !unused.is_empty();
+        if found {
             self.chosen.extend(unused);
             io.schedule.push(Task::Reclaim);
         }
+        found
     }
 
     fn room_for_granules(&self, removals: &Removals) -> usize {
