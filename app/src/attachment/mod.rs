@@ -20,6 +20,7 @@ pub mod plan;
 pub mod process;
 pub mod questions;
 pub mod record;
+pub mod service;
 pub mod session;
 pub mod start;
 pub mod strays;

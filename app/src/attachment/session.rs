@@ -127,6 +127,15 @@ pub fn wait_end(place: &Path, patience: Duration) -> bool {
     true
 }
 
+/// Waits until the attachment is over, without looking again and again.
+pub fn await_end(place: &Path) {
+    while is_alive(place) {
+        let Ok(file) = rustix::fs::open(place, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) else { return };
+        // It comes when the last process has ended; a signal may come first.
+        let _ = rustix::fs::flock(&file, FlockOperation::LockShared);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,7 +155,14 @@ mod tests {
         assert!(is_alive(&place), "the other process lives");
         assert_eq!(Session::begin(&place).unwrap_err().exit, Exit::InUse);
         assert!(!wait_end(&place, Duration::from_millis(20)));
+        let awaited = std::thread::spawn({
+            let place = place.clone();
+            move || await_end(&place)
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!awaited.is_finished());
         child.kill().unwrap();
+        awaited.join().unwrap();
         assert!(wait_end(&place, Duration::MAX));
         child.wait().unwrap();
         assert!(Session::after(&place).is_some());
