@@ -61,6 +61,9 @@ enum Verb {
     /// Keeps what clients hold while servers are replaced, for `attach`.
     #[command(hide = true)]
     Supervise(commands::supervise::Arguments),
+    /// Writes manual pages and completions below a folder, for packages.
+    #[command(hide = true)]
+    Manual(commands::manual::Arguments),
     /// Does for a front-end the work that neither supervisor nor server may do.
     #[command(hide = true)]
     Helper(commands::helper::Arguments),
@@ -115,6 +118,7 @@ fn run(verb: Verb) -> Outcome<Exit> {
         }
         Verb::Serve(arguments) => commands::serve::run(&arguments),
         Verb::Supervise(arguments) => commands::supervise::run(&arguments),
+        Verb::Manual(arguments) => commands::manual::run(&arguments, &command()),
         Verb::Helper(arguments) => commands::helper::run(&arguments),
     }
 }

@@ -62,6 +62,9 @@ package_of() {
     qemu-system-x86_64) echo qemu-system-x86 ;;
     dpkg-shlibdeps) echo dpkg-dev ;;
     strip) echo binutils ;;
+    aarch64-linux-gnu-strip) echo binutils-aarch64-linux-gnu ;;
+    x86_64-linux-gnu-strip) echo binutils-x86-64-linux-gnu ;;
+    qemu-aarch64 | qemu-x86_64) echo qemu-user ;;
     rpmbuild) echo rpm ;;
     shellcheck) echo shellcheck ;;
     patch) echo patch ;;

@@ -138,6 +138,7 @@ impl Report for Created {
         } else {
             table
         };
+        let table = table.line("Onefold is not released yet: do not keep the only copy of any data on it.");
         if self.dry_run { table.line("Nothing was written.") } else { table }
     }
 }
@@ -230,7 +231,7 @@ fn survey(arguments: &Arguments) -> Outcome<Ground> {
     let facts = backing.facts();
     let length = match arguments.size {
         Some(Size(size)) if facts.kind == Kind::Block && size != facts.length => {
-            return Err(Failed::new(Exit::Usage, format!("{} has {} bytes; --size is for files", path.display(), facts.length)));
+            return Err(Failed::new(Exit::State, format!("{} has {} bytes; --size is for files", path.display(), facts.length)));
         }
         Some(Size(size)) => size,
         None => facts.length,

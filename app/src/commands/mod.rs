@@ -11,6 +11,7 @@ pub mod estimate;
 pub mod grow;
 pub mod helper;
 pub mod list;
+pub mod manual;
 mod offline;
 pub mod probe;
 pub mod scrub;

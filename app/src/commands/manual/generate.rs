@@ -1,11 +1,8 @@
 //! Makes the manual pages and the completions of shells from the definition of the command line.
 
-#[path = "guide.rs"]
-mod guide;
-
+use super::guide::GUIDES;
 use clap::Command;
 use clap_complete::Shell;
-use guide::GUIDES;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
