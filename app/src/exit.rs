@@ -34,11 +34,13 @@ pub enum Exit {
     OtherFormat = 9,
     /// The front-end is not available on this machine.
     NoFrontend = 10,
+    /// The command line makes sense, but not for this volume as it is now.
+    State = 11,
 }
 
 impl Exit {
     /// All codes, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Done,
         Self::System,
         Self::Usage,
@@ -50,6 +52,7 @@ impl Exit {
         Self::DeviceFailed,
         Self::OtherFormat,
         Self::NoFrontend,
+        Self::State,
     ];
 
     /// Returns the code that a process of this program ended with; none where it was killed.
@@ -73,6 +76,7 @@ impl Exit {
             Self::DeviceFailed => "the device failed while attached; what was synced before is safe",
             Self::OtherFormat => "the volume was made by another version of onefold",
             Self::NoFrontend => "the front-end cannot be had on this machine",
+            Self::State => "the size or state of the volume does not allow it",
         }
     }
 

@@ -44,7 +44,7 @@ pub fn grow(backing: &Backing, order: &Order, may_go_on: impl Fn() -> bool) -> O
     let (path, length) = (&backing.facts().path, backing.facts().length);
     if order.device_bytes > length {
         let message = format!("{} has only {}, and the volume was to have {}", path.display(), Size(length), Size(order.device_bytes));
-        return Err(Failed::new(Exit::Usage, message));
+        return Err(Failed::new(Exit::State, message));
     }
     let Some(growth) = plan(path, volume::load(backing)?, order)? else {
         // Another process may have grown it and been killed before the last flush.
@@ -101,13 +101,13 @@ fn refused(path: &Path, error: &GrowError) -> Failed {
         }
         GrowError::Geometry(GeometryError::Shrinks { device_bytes, volume_bytes }) => {
             let (now, wanted) = (Size(*volume_bytes), Size(*device_bytes));
-            Failed::new(Exit::Usage, format!("{}: the volume has {now} of its store, and cannot shrink to {wanted}", path.display()))
+            Failed::new(Exit::State, format!("{}: the volume has {now} of its store, and cannot shrink to {wanted}", path.display()))
         }
         GrowError::Geometry(GeometryError::LogicalShrinks { logical_blocks, before }) => {
             let (now, wanted) = (Size(before * BLOCK_BYTES), Size(logical_blocks * BLOCK_BYTES));
-            Failed::new(Exit::Usage, format!("{}: clients see {now}, and cannot see less: {wanted}", path.display()))
+            Failed::new(Exit::State, format!("{}: clients see {now}, and cannot see less: {wanted}", path.display()))
         }
-        GrowError::Geometry(_) => failed(Exit::Usage),
+        GrowError::Geometry(_) => failed(Exit::State),
         GrowError::UsedUp { .. } => failed(Exit::Damaged).next("Attach it with `--read-only`, and copy its content to a new volume."),
         GrowError::ReadOnly { .. } => failed(Exit::OtherFormat).next("Use a newer program."),
         GrowError::DamagedBits { .. } => failed(Exit::Damaged).next(format!("`onefold check --repair {}` repairs it.", path.display())),

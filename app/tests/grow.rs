@@ -279,8 +279,8 @@ fn a_full_thin_volume_goes_on_after_it_has_grown() {
     }
     let home = Home::new();
     home.says(0, &["create", VOLUME, "--size", "32M", "--logical", "128M"]);
-    let said = r#"echo "$ONEFOLD_LEVEL $ONEFOLD_STATE $ONEFOLD_MESSAGE" >> "$ONEFOLD_VOLUME.warnings""#;
-    let device = home.says(0, &["attach", "--fuse", VOLUME, "--when-full", "wait=120", "--on-warning", said]).trim().to_owned();
+    let command = r#"echo "$ONEFOLD_LEVEL $ONEFOLD_STATE $ONEFOLD_MESSAGE" >> "$ONEFOLD_VOLUME.warnings""#;
+    let device = home.says(0, &["attach", "--fuse", VOLUME, "--when-full", "wait=120", "--on-warning", command]).trim().to_owned();
     let mounted = Mounted::of(&home, &device);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
@@ -301,7 +301,7 @@ fn a_full_thin_volume_goes_on_after_it_has_grown() {
     drop(mounted);
     home.says(0, &["detach", VOLUME]);
     is_sound(&home);
-    // Another server has told that it is full than the one that serves it since.
+    // The server that reported it as full is not the one that serves it since.
     let warnings = String::from_utf8(home.read(&format!("{VOLUME}.warnings"))).unwrap();
     let lines: Vec<&str> = warnings.lines().filter(|line| line.contains(" full ") || line.contains("room again")).collect();
     assert!(lines.first().is_some_and(|line| line.starts_with("warning full")), "{warnings}");

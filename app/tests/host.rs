@@ -101,7 +101,7 @@ fn deleting_in_the_volume_makes_room_on_its_host() {
     home.expect(0, &["check", &volume]);
 }
 
-/// What the file system above deletes and trims: the host has room, and nobody has asked for anything.
+/// The file system above deletes and trims: the host has room, and nobody has asked for anything.
 #[test]
 fn a_sparse_store_shrinks_within_a_minute_of_a_trim() {
     let home = Home::new();

@@ -7,6 +7,9 @@ use onefold::commands::manual::generate;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The folder of the guides.
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
+
 /// The verbs that users see, with those below `trace`.
 fn verbs(command: &clap::Command, above: &[String]) -> Vec<Vec<String>> {
     let visible = command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help");
@@ -37,7 +40,7 @@ fn page(manual: &Path, words: &[String]) -> String {
 fn manual_pages_and_completions_have_every_verb_and_option_of_help() {
     let home = Home::new();
     let share = PathBuf::from(home.path("share"));
-    generate(&onefold::cli::command(), &share).unwrap();
+    generate(&onefold::cli::command(), Path::new(DOCS), &share).unwrap();
     let manual = share.join("man/man1");
     let completions = ["bash-completion/completions/onefold", "zsh/site-functions/_onefold", "fish/vendor_completions.d/onefold.fish"]
         .map(|file| fs::read_to_string(share.join(file)).unwrap_or_else(|error| panic!("{file}: {error}")));
@@ -71,7 +74,7 @@ fn manual_pages_and_completions_have_every_verb_and_option_of_help() {
 fn guides_are_manual_pages() {
     let home = Home::new();
     let share = PathBuf::from(home.path("share"));
-    generate(&onefold::cli::command(), &share).unwrap();
+    generate(&onefold::cli::command(), Path::new(DOCS), &share).unwrap();
     let page = |name: &str| fs::read_to_string(share.join("man/man7").join(name)).unwrap();
     let (operating, recipes) = (page("onefold-operating.7"), page("onefold-recipes.7"));
     assert!(operating.contains("/etc/fstab") && operating.contains("\\fBonefold attach VOLUME\\fP: serves it"), "{operating}");
@@ -89,7 +92,7 @@ fn guides_are_manual_pages() {
 fn pages_name_no_page_that_a_package_lacks() {
     let home = Home::new();
     let share = PathBuf::from(home.path("share"));
-    generate(&onefold::cli::command(), &share).unwrap();
+    generate(&onefold::cli::command(), Path::new(DOCS), &share).unwrap();
     let files = |section: &str| fs::read_dir(share.join("man").join(section)).unwrap().map(|entry| entry.unwrap().path());
     let pages: Vec<PathBuf> = files("man1").chain(files("man7")).collect();
     let names: Vec<String> = pages.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();

@@ -98,7 +98,7 @@ fn it_goes_on_after_a_pause_a_detach_and_a_kill() {
     home.attach(IMAGE, &[]);
     assert_eq!(home.json(&["scrub", IMAGE, "--status"])["is_under_way"].as_bool(), Some(true), "the next server goes on");
     home.says(6, &["scrub", IMAGE, "--rate", "1G"]);
-    home.complaint(2, &["scrub", IMAGE, "--resume"], "no scrub of");
+    home.complaint(11, &["scrub", IMAGE, "--resume"], "no scrub of");
     home.says(0, &["detach", IMAGE]);
 }
 
@@ -113,11 +113,11 @@ fn what_cannot_be_scrubbed_is_refused() {
         home.complaint(2, &["scrub", IMAGE, "--rate", rate], wanted);
     }
     for order in ["--pause", "--resume", "--cancel"] {
-        home.complaint(2, &["scrub", IMAGE, order], "no scrub of");
+        home.complaint(11, &["scrub", IMAGE, order], "no scrub of");
     }
     home.says(0, &["detach", IMAGE]);
     home.attach(IMAGE, &["--passthrough"]);
-    home.complaint(2, &["scrub", IMAGE], "--passthrough");
+    home.complaint(11, &["scrub", IMAGE], "--passthrough");
     home.says(0, &["detach", IMAGE]);
 }
 

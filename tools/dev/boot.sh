@@ -79,7 +79,8 @@ rm -rf --one-file-system "$root"
 
 # Boots the machine, and shows what the trial says. A panic ends the machine at once.
 boot() {
-    timeout "$((minutes * 60))" qemu-system-x86_64 -accel kvm -accel tcg,thread=multi -cpu max -smp 2 -m 1024 -nographic -no-reboot -nic none \
+    timeout "$((minutes * 60))" qemu-system-x86_64 -accel kvm -accel tcg,thread=multi -cpu max,arch-capabilities=off -smp 2 -m 1024 \
+        -nographic -no-reboot -nic none \
         -drive "file=$work/disk,if=virtio,format=raw,cache=unsafe" -kernel "$work/kernel" -initrd "$work/initrd" \
         -append 'root=LABEL=root rw console=ttyS0 quiet loglevel=3 panic=-1 systemd.show_status=0' </dev/null >"$work/console" 2>&1 ||
         { tail -n 40 "$work/console" && die "boot: the machine did not end in $minutes minutes"; }

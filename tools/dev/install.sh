@@ -47,7 +47,7 @@ for text in README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/operating.md 
 done
 # What a program for other processors is run by; none for one of this machine.
 read -ra runner <<<"${RUNNER:-}"
-"${runner[@]}" "$binary" manual "$staged/share"
+"${runner[@]}" "$binary" manual docs "$staged/share"
 find "$staged/share/man" -name '*.[17]' -exec gzip -9n {} +
 list="$(find "$staged" -type f -printf '%P\n' | sort)"
 mkdir -p "$staged/$(dirname "$INSTALLED")"

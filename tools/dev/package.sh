@@ -38,7 +38,8 @@ arm64) triple=aarch64-unknown-linux-gnu gnu=aarch64-linux-gnu rpm_arch=aarch64 e
 esac
 if [[ -n $binary ]]; then
     [[ -x $binary ]] || misused "package: --binary $binary: there is no such program"
-    [[ $(od -An -tu2 -j18 -N2 "$binary" | tr -d ' ') == "$machine" ]] || misused "package: --binary $binary is not for $arch; --arch says for which it is"
+    [[ $(od -An -tu2 -j18 -N2 "$binary" | tr -d ' ') == "$machine" ]] ||
+        misused "package: --binary $binary is not for $arch; --arch says for which it is"
 else
     bash tools/dev/setup.sh build >/dev/null
 fi

@@ -56,7 +56,8 @@ upgrade)
     kill -STOP "${processes[@]}" && kill -KILL "${processes[@]}"
     for _ in $(seq 120); do
         sleep 1
-        systemctl is-active --quiet onefold@photos && [[ -f $place/kept ]] && echo after >"$place/written" 2>/dev/null && sync -f "$place" && break
+        systemctl is-active --quiet onefold@photos && [[ -f $place/kept ]] && echo after >"$place/written" 2>/dev/null &&
+            sync -f "$place" && break
     done
     [[ $(cat "$place/kept") == before && $(cat "$place/written") == after ]]
     say "both processes killed: back at $(findmnt -no SOURCE "$place"), and was at $device"

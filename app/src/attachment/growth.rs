@@ -11,7 +11,7 @@ use crate::growth::Order;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// What a server leaves for the next one.
+/// The note that a server leaves for the next one.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Noted {
     #[serde(flatten)]
@@ -46,13 +46,8 @@ pub fn prepare(plan: &Plan, can_hand_over: bool, noted: &Noted) -> Outcome {
         return Err(Failed::new(Exit::Refused, message).next(again()));
     }
     let place = Places::of(&plan.directory, &plan.id).growth;
-<<<<<<< HEAD
-    let text = serde_json::to_vec(&order).map_err(|e| Failed::system("cannot note the order", e))?;
-    write_small(&place, &text).map_err(|e| Failed::system(format!("cannot write {}", place.display()), e))
-=======
     let text = serde_json::to_vec(noted).map_err(|e| Failed::system("cannot note the order", e))?;
-    fs::write(&place, text).map_err(|e| Failed::system(format!("cannot write {}", place.display()), e))
->>>>>>> 9879c48b (Give back to a sparse file what clients trim)
+    write_small(&place, &text).map_err(|e| Failed::system(format!("cannot write {}", place.display()), e))
 }
 
 /// Returns what an earlier server has noted.

@@ -139,8 +139,7 @@ impl Report for Checked {
             let advice = if self.repairable {
                 format!("`onefold check --data --repair {}` shows what a repair would give up, and asks.", self.path.display())
             } else {
-                "Nothing is left to repair: only writing or discarding what is lost ends that. Its files are to be had from a copy."
-                    .to_owned()
+                "Nothing is left to repair: only writing or discarding what is lost ends that. A copy may have its files.".to_owned()
             };
             return table.line("The volume is DAMAGED.").line(advice);
         }

@@ -115,7 +115,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if let Some(order) = order {
         if !volume.out_of_line.is_on {
             let message = format!("{} has no work out of line", record.path.display());
-            return Err(Failed::new(Exit::Usage, message)
+            return Err(Failed::new(Exit::State, message)
                 .next("With --verify-duplicates, and read-only, duplicates are only found when they are written."));
         }
         questions::ask(&record, &ServerRequest::Deduplicate(order))?;
@@ -138,7 +138,7 @@ fn order(arguments: &Arguments, volume: &VolumeCounts) -> Outcome<Option<OrderOu
         Arguments { all: true, .. } => Some(OrderOutOfLine::Range { first: 0, end: blocks }),
         Arguments { range: Some((first, end)), .. } if end > blocks => {
             let message = format!("--range {first}-{}: the volume has blocks 0 to {}", end - 1, blocks - 1);
-            return Err(Failed::new(Exit::Usage, message));
+            return Err(Failed::new(Exit::State, message));
         }
         Arguments { range: Some((first, end)), .. } => Some(OrderOutOfLine::Range { first, end }),
         _ => None,
@@ -147,7 +147,7 @@ fn order(arguments: &Arguments, volume: &VolumeCounts) -> Outcome<Option<OrderOu
 
 fn counts(record: &Record) -> Outcome<VolumeCounts> {
     questions::counts(record)?.volume.ok_or_else(|| {
-        Failed::new(Exit::Usage, format!("{} is attached with --passthrough: nothing is deduplicated", record.path.display()))
+        Failed::new(Exit::State, format!("{} is attached with --passthrough: nothing is deduplicated", record.path.display()))
     })
 }
 

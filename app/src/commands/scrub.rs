@@ -154,7 +154,7 @@ fn what_to_do(record: &Record, scrub: &Scrub) -> Option<Failed> {
 fn order(arguments: &Arguments, before: &Scrub, record: &Record) -> Outcome<Option<OrderScrub>> {
     let none = |what: &str| {
         let message = format!("{what}: no scrub of {} is under way", record.path.display());
-        Failed::new(Exit::Usage, message).next(format!("`onefold scrub {}` begins one.", record.path.display()))
+        Failed::new(Exit::State, message).next(format!("`onefold scrub {}` begins one.", record.path.display()))
     };
     let begin = |rate: Size| OrderScrub::Begin { kib_per_second: u32::try_from(rate.0 >> 10).unwrap_or(u32::MAX) };
     match arguments {
@@ -174,7 +174,7 @@ fn order(arguments: &Arguments, before: &Scrub, record: &Record) -> Outcome<Opti
 fn state(record: &Record) -> Outcome<Scrub> {
     let volume = questions::counts(record)?.volume;
     let nothing =
-        || Failed::new(Exit::Usage, format!("{} is attached with --passthrough: nothing of it has a check", record.path.display()));
+        || Failed::new(Exit::State, format!("{} is attached with --passthrough: nothing of it has a check", record.path.display()));
     volume.map(|volume| volume.scrub).ok_or_else(nothing)
 }
 

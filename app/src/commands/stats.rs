@@ -174,7 +174,7 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
 fn with_extents(record: &Record) -> Outcome<Stats> {
     if record.is_passthrough {
         let message = format!("--extents: {} is attached with --passthrough, without a volume", record.path.display());
-        return Err(Failed::new(Exit::Usage, message).next("Only the data of a volume has extents."));
+        return Err(Failed::new(Exit::State, message).next("Only the data of a volume has extents."));
     }
     Ok(Stats { extents: Some(questions::extents(record)?), ..Stats::of_attached(record)? })
 }

@@ -152,6 +152,16 @@ impl DiskCounts {
 
 /// Returns an attribute of a device's queue, by the device's directory. A partition has no queue of its own; its parent directory is the
 /// disk's.
+/// Returns the loop devices that lie on this file, or on parts of it.
+#[must_use]
+pub fn loops_above(stat: &Stat) -> Vec<DeviceNumber> {
+    let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let loops = disks.filter(|disk| disk.file_name().as_encoded_bytes().starts_with(b"loop"));
+    let is_of_file = |place: &Path| rustix::fs::stat(place).is_ok_and(|below| (below.st_dev, below.st_ino) == (stat.st_dev, stat.st_ino));
+    let numbers = loops.filter_map(|disk| DeviceNumber::in_directory(&disk.path()));
+    numbers.filter(|number| number.loop_file().is_some_and(|place| is_of_file(&place))).collect()
+}
+
 fn queue_says(directory: &Path, what: &str) -> Option<String> {
     ["queue", "../queue"]
         .iter()

@@ -7,12 +7,8 @@
 use super::questions::Answers;
 use super::recording::Recordings;
 use crate::attachment::control;
-<<<<<<< HEAD
 use crate::attachment::directory::make_private;
-use crate::attachment::growth as growing;
-=======
 use crate::attachment::growth::{self as growing, Noted};
->>>>>>> 9879c48b (Give back to a sparse file what clients trim)
 use crate::attachment::launch::{self, End};
 use crate::attachment::plan::{Options, Plan};
 use crate::attachment::record::{Places, keep_spare};
@@ -159,30 +155,18 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     } else {
         Claim::make(&backing, &chosen.superblock, &pause)?
     };
-<<<<<<< HEAD
     let kept = claim.map(kept).transpose()?;
-    let has_grown = grow_if_ordered(plan, &backing, kept.as_ref());
-    let chosen = as_it_is_now(&backing, chosen, has_grown);
+    let noted = grow_if_ordered(plan, &backing, kept.as_ref());
+    // The server before this one has reported that the volume is full; nobody else reports that it is not any more.
+    let is_roomier = noted.as_ref().is_some_and(|noted| noted.was_full);
+    let chosen = as_it_is_now(&backing, chosen, noted.is_some());
     let parts = chosen.and_then(|chosen| Parts::of(plan, send_again, backing.clone(), chosen));
-    let claim = kept.map(Kept::end).transpose().map_err(|lost| lost.refuses(&backing));
-    let parts = match parts {
-        Ok(parts) => parts,
-=======
-    let has_grown = grow_if_ordered(plan, &backing, claim.as_mut());
-    // The server before this one has told its owner that the volume is full; nobody else will say that it is not any more.
-    let is_roomier = matches!(has_grown, Ok(Some(Noted { was_full: true, .. })));
-    let chosen = has_grown.and_then(|noted| as_it_is_now(&backing, chosen, noted.is_some()));
-    let parts = chosen.and_then(|chosen| Parts::of(plan, send_again, backing, chosen));
     if let (Ok(parts), true) = (&parts, is_roomier) {
         parts.notices.tell(&Notice::RoomAgain);
     }
-    let Some(mut claim) = claim else { return parts.map(|parts| parts.open() as Arc<dyn Served>) };
-    match parts {
-        Ok(parts) => {
-            claim.confirm()?;
-            Ok(Guarded::start(parts.open(), claim))
-        }
->>>>>>> 9879c48b (Give back to a sparse file what clients trim)
+    let claim = kept.map(Kept::end).transpose().map_err(|lost| lost.refuses(&backing));
+    let parts = match parts {
+        Ok(parts) => parts,
         Err(failed) => {
             claim.ok().flatten().into_iter().for_each(Claim::release);
             return Err(failed);
@@ -198,32 +182,21 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     }
 }
 
-<<<<<<< HEAD
 /// Confirms a claim, and keeps it from now on.
 fn kept(mut claim: Claim) -> Outcome<Kept> {
     claim.confirm()?;
     Ok(Kept::start(claim))
 }
 
-/// Grows the volume if the server before this one has noted that it is to: see [`growing`]. Returns whether it may have grown. Nothing is
-/// written any more when the claim of a guarded volume is gone.
-fn grow_if_ordered(plan: &Plan, backing: &Backing, kept: Option<&Kept>) -> bool {
-    let places = Places::of(&plan.directory, &plan.id);
-    let Some(order) = growing::ordered(&places).filter(|_| plan.is_replacement && !plan.options.read_only) else { return false };
-    growing::end(&places, growth::grow(backing, &order, || kept.is_none_or(Kept::holds)));
-    true
-=======
 /// Grows the volume if the server before this one has noted that it is to: see [`growing`]. Returns what was noted where it may
-/// have grown. Only what keeps this server from serving is an error.
-fn grow_if_ordered(plan: &Plan, backing: &Backing, claim: Option<&mut Claim>) -> Outcome<Option<Noted>> {
+/// have grown. Nothing is written any more when the claim of a guarded volume is gone.
+fn grow_if_ordered(plan: &Plan, backing: &Backing, kept: Option<&Kept>) -> Option<Noted> {
     let places = Places::of(&plan.directory, &plan.id);
-    let Some(noted) = growing::ordered(&places).filter(|_| plan.is_replacement && !plan.options.read_only) else { return Ok(None) };
-    claim.map_or(Ok(()), Claim::confirm)?;
-    let grown = growth::grow(backing, &noted.order, || true);
+    let noted = growing::ordered(&places).filter(|_| plan.is_replacement && !plan.options.read_only)?;
+    let grown = growth::grow(backing, &noted.order, || kept.is_none_or(Kept::holds));
     let was_full = noted.was_full && grown.is_ok();
     growing::end(&places, grown);
-    Ok(Some(Noted { was_full, ..noted }))
->>>>>>> 9879c48b (Give back to a sparse file what clients trim)
+    Some(Noted { was_full, ..noted })
 }
 
 /// Reads the superblock again where it may be another one: another host may have served a guarded volume until now.
@@ -256,12 +229,7 @@ impl Parts {
         }
         let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
         let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
-<<<<<<< HEAD
-        let pool = Pool::new(Accountant::divided(options.memory.0, settings.commit_mode.has_log()));
-=======
         let pool = Pool::new(Accountant::divided(options.memory_bytes(), settings.commit_mode.has_log()));
-        let promises = promises(plan, &chosen.superblock, &mut settings)?;
->>>>>>> 9879c48b (Give back to a sparse file what clients trim)
         let device = device(backing.clone(), &pool, options)?;
         let promises = promises(plan, &chosen.superblock, &mut settings)?;
         settings.facts.retries_when_full = send_again;
@@ -310,8 +278,7 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     // Writes that are acknowledged when they are durable need no journal. The records of an earlier server, which may have been weak, are
     // replayed all the same.
     settings.facts.keeps_journal = settings.persistence == Persistence::Weak;
-<<<<<<< HEAD
-    let memory = plan.options.memory.0;
+    let memory = plan.options.memory_bytes();
     let room = Room {
         records: (memory / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1),
         contents: (memory / RING_CONTENT_SHARE).clamp(RING_CONTENTS.0, RING_CONTENTS.1),
@@ -321,14 +288,6 @@ fn promises(plan: &Plan, superblock: &Superblock, settings: &mut Settings) -> Ou
     // A journal that was taken over may have another size.
     let room = promises.room();
     (settings.facts.journal_records_max, settings.facts.journal_contents_max) = (room.records, room.contents);
-=======
-    settings.facts.journal_records_max = (plan.options.memory_bytes() / RING_SHARE).clamp(RING_RECORDS.0, RING_RECORDS.1);
-    settings.facts.journal_contents_max = (plan.options.memory_bytes() / RING_CONTENT_SHARE).clamp(RING_CONTENTS.0, RING_CONTENTS.1);
-    let base = Places::of(&plan.directory, &plan.id).ring;
-    let room = Room { records: settings.facts.journal_records_max, contents: settings.facts.journal_contents_max };
-    let (promises, left) = Promises::open(&base, superblock, room, plan.is_replacement)
-        .map_err(|e| Failed::system(format!("cannot make the acknowledgement journal {}", base.display()), e))?;
->>>>>>> 9879c48b (Give back to a sparse file what clients trim)
     settings.facts.journal_lost = left.lost;
     Ok(Some((promises, left)))
 }

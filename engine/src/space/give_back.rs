@@ -7,6 +7,8 @@
 //!    full.
 
 use super::Space;
+use super::granules::GRANULE_BLOCKS;
+use super::trim::Trim;
 use crate::interface::StoreRoom;
 use crate::io::{Io, Stage};
 use crate::tables::Tables;
@@ -16,6 +18,8 @@ use crate::units::Time;
 const LOOK_MS: u64 = 100;
 /// The same while there is room: kept blocks grow old slowly.
 const LOOK_FOR_UNUSED_MS: u64 = 1_000;
+/// The part of a granule that has to be kept blocks after a trim: three quarters. The rest is mostly units of the log.
+const KEPT_MIN: u64 = GRANULE_BLOCKS * 3 / 4;
 
 impl Space {
     /// The store's file system reports its room.
@@ -83,7 +87,32 @@ impl Space {
     }
 
     /// The second of the clock that was this long ago; none before the first one.
-    pub(super) fn second_before(&self, ms: u64) -> Option<u32> {
+    fn second_before(&self, ms: u64) -> Option<u32> {
         self.clock_s.checked_sub(u32::try_from(ms / 1000).unwrap_or(u32::MAX))
+    }
+
+    /// Notes that clients have discarded this many blocks.
+    pub fn trimmed(&mut self, now: Time, blocks: u64) {
+        if self.policy.trim_rest_ms > 0 && self.policy.discard_freed {
+            self.trim.add(now, blocks, self.policy.discard_batch_blocks);
+        }
+    }
+
+    /// Reclaims and discards what trims have left, once they have rested. A round lasts as long again, so that it finds what was unlinked
+    /// some time after the request, and until nothing is left to do.
+    fn give_back_trimmed(&mut self, io: &mut Io, tables: &mut Tables) {
+        let rest_ms = self.policy.trim_rest_ms;
+        let Some(begins) = self.trim.begins_at(rest_ms).filter(|&begins| begins <= io.now) else { return };
+        let least = u32::try_from(KEPT_MIN.min(self.policy.discard_batch_blocks)).unwrap_or(u32::MAX);
+        let finds = self.second_before(rest_ms).is_some_and(|since_s| self.reclaim_unused(io, &tables.removals, since_s, least));
+        if finds || self.is_reclaiming(&tables.removals) {
+            return;
+        }
+        if self.discards == 0 && !self.freed.is_empty() {
+            self.discard_freed(io, tables, true);
+        }
+        if self.discards == 0 && io.now >= begins.plus_ms(rest_ms) {
+            self.trim = Trim::default();
+        }
     }
 }

@@ -59,7 +59,7 @@ fn blocks_are_kept_for_as_long_as_was_asked_for() {
     }
 }
 
-/// What fstrim does to a sparse file: the store has all the room that there is, and the volume as well.
+/// A sparse file, as fstrim leaves it: the store has all the room that there is, and the volume as well.
 #[test]
 fn what_clients_trim_goes_back_to_a_sparse_store_within_a_minute() {
     for commit_mode in MODES {

@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
     pub fn logical(&mut self, lbn: Lbn) -> Outcome<Logical> {
         let limit = self.superblock.geometry.logical_blocks;
         if lbn.get() >= limit {
-            return Err(Failed::new(Exit::Usage, format!("LBN {} is beyond the end: the volume has {limit}", lbn.get())));
+            return Err(Failed::new(Exit::State, format!("LBN {} is beyond the end: the volume has {limit}", lbn.get())));
         }
         let (id, entry) = self.superblock.geometry.map_of(lbn);
         let (opened, map) = self.look_up(id, entry)?;
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
     pub fn physical(&mut self, pbn: Pbn) -> Outcome<Physical> {
         let limit = self.superblock.geometry.data_blocks;
         if pbn.get() >= limit {
-            return Err(Failed::new(Exit::Usage, format!("PBN {} is beyond the end: the volume has {limit}", pbn.get())));
+            return Err(Failed::new(Exit::State, format!("PBN {} is beyond the end: the volume has {limit}", pbn.get())));
         }
         let links = self.links(pbn)?;
         let mut block = self.block(pbn)?;

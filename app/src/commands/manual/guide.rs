@@ -3,9 +3,8 @@
 /// A page of `docs`.
 pub struct Guide {
     pub name: &'static str,
-    file: &'static str,
+    pub file: &'static str,
     purpose: &'static str,
-    markdown: &'static str,
 }
 
 /// The pages that are manual pages, too.
@@ -14,26 +13,19 @@ pub const GUIDES: [Guide; 3] = [
         name: "onefold-recipes",
         file: "recipes.md",
         purpose: "whole procedures with volumes of Onefold, from the first command to the last",
-        markdown: include_str!("../../../../docs/recipes.md"),
     },
-    Guide {
-        name: "onefold-operating",
-        file: "operating.md",
-        purpose: "commands and settings of Onefold, and what to do after a failure",
-        markdown: include_str!("../../../../docs/operating.md"),
-    },
+    Guide { name: "onefold-operating", file: "operating.md", purpose: "commands and settings of Onefold, and what to do after a failure" },
     Guide {
         name: "onefold-tracing",
         file: "tracing.md",
         purpose: "recorded requests and their content: how they are made, converted and replayed",
-        markdown: include_str!("../../../../docs/tracing.md"),
     },
 ];
 
 impl Guide {
-    /// Returns the page for `man`.
-    pub fn page(&self) -> String {
-        let (_title, body) = self.markdown.split_once('\n').unwrap_or_default();
+    /// Returns the page for `man`. `markdown` is the text of its file.
+    pub fn page(&self, markdown: &str) -> String {
+        let (_title, body) = markdown.split_once('\n').unwrap_or_default();
         let mut text = format!("# NAME\n\n{} - {}\n\n# DESCRIPTION\n", self.name, self.purpose);
         let (mut is_code, mut is_head) = (false, true);
         for line in body.lines() {

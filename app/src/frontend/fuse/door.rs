@@ -76,8 +76,8 @@ impl Frontend for FuseLoop {
         if is_older_than(&release, RESENDS_SINCE) {
             let (major, minor) = RESENDS_SINCE;
             complain(format_args!(
-                "onefold: this kernel ({release}) is older than Linux {major}.{minor}: if the server is killed, programs get I/O errors, and \
-                 `upgrade` and `grow` need a detach"
+                "onefold: this kernel ({release}) is older than Linux {major}.{minor}: if the server is killed, programs get I/O \
+                 errors, and `upgrade` and `grow` need a detach"
             ));
         }
         Ok(FrontendPlan::new(NAME, true, &Details { resend: false, request_bytes: REQUEST_BYTES_MAX }))
@@ -140,7 +140,7 @@ impl Frontend for FuseLoop {
 }
 
 fn prepare(plan: &Plan) {
-    for refused in prepare_process(plan.options.memory.0) {
+    for refused in prepare_process(plan.options.memory_bytes()) {
         tracing::warn!("{refused} was refused: where memory is short, the device may stall");
     }
 }
