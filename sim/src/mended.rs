@@ -1,4 +1,4 @@
-//! Whether what a scrub calls mended is: in every state that a power loss could leave, and so after a kill, too.
+//! The check that a piece which a scrub calls mended is whole: in every state that a power loss could leave, and so after a kill, too.
 
 use crate::disk::SimDisk;
 use crate::violation::{Violation, violation};

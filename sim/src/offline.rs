@@ -2,8 +2,8 @@
 //! crash at any moment. (`growing.rs` has `grow`.)
 //!
 //! 1. A life comes first. It ends with a kill, mostly while an update of the superblock is under way: in service, or at the close.
-//! 2. A changed superblock costs nothing: whatever a power loss leaves opens, has the label from before or the new one, and has all that was
-//!    flushed. When the change is said to be done, it has the new one.
+//! 2. A changed superblock costs nothing: whatever a power loss leaves opens, has the label from before or the new one, and has all that
+//!    was flushed. When the change is said to be done, it has the new one.
 //! 3. A repair needs damage: of a copy of the superblock or a page of counts or fingerprints on a volume that was closed, or of a unit of a
 //!    live log. Whatever a power loss leaves opens, and the next repair goes on to a volume with nothing left to repair.
 
@@ -166,7 +166,7 @@ fn power_losses(disk: &SimDisk, setting: &Setting, rng: &mut Rng) -> Vec<SimDisk
     choices.iter().map(|choice| disk.cut(choice)).collect()
 }
 
-/// Takes the sectors of a block from the oldest and the newest of so many sources in turn.
+/// Takes the sectors of a block from the oldest and the newest of its sources in turn.
 fn torn(sources: usize) -> [u8; SECTORS] {
     let newest = u8::try_from(sources - 1).expect("few versions");
     std::array::from_fn(|sector| if sector % 2 == 0 { 0 } else { newest })

@@ -3,7 +3,7 @@
 //!
 //! 1. Pages of metadata, copies of the superblock and units of the log rot while memory may have what they held.
 //! 2. Each life of the scrub ends with a kill or a power loss: at any moment, or when the scrub has just ended.
-//! 3. A scrub that has ended without damage, of a volume on which nothing has met the damage before, vouches for everything: the lives that
+//! 3. A scrub that has ended without damage, of a volume on which nothing has met the damage before, confirms everything: the lives that
 //!    follow may not find any.
 
 use crate::disk::{Choice, SimDisk};
@@ -79,7 +79,7 @@ fn scrub_one(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result
         }
         if found.has_ended {
             explorer.coverage.scrubbed += 1;
-            return vouched_for(explorer, &world, rng);
+            return confirmed(explorer, &world, rng);
         }
         if world.faults.failed || life > LIVES || explorer.is_late() {
             return Ok(());
@@ -89,7 +89,7 @@ fn scrub_one(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result
     Ok(())
 }
 
-/// What a life has shown of the scrub.
+/// The part of the scrub that a life has shown.
 struct Shown {
     has_ended: bool,
     /// Whether something has met the damage, or the scrub has found what cannot be mended.
@@ -141,7 +141,7 @@ fn rots(setting: &Setting, disk: &mut SimDisk, rng: &mut Rng) -> bool {
     true
 }
 
-/// What a crash leaves, and what has become of the acknowledgement journal.
+/// Crashes. Returns what that leaves, the acknowledgement journal included.
 fn crashed(world: &World, rng: &mut Rng) -> LifeEnd {
     let mut oracle = world.oracle.clone();
     oracle.reopen();
@@ -174,7 +174,7 @@ fn next_life(explorer: &Explorer, world: &World, rng: &mut Rng) -> Result<World,
 }
 
 /// Crashes after a scrub that has found everything sound, or has mended it: nothing may be damaged any more.
-fn vouched_for(explorer: &mut Explorer, world: &World, rng: &mut Rng) -> Result<(), Violation> {
+fn confirmed(explorer: &mut Explorer, world: &World, rng: &mut Rng) -> Result<(), Violation> {
     record!("--- the scrub has ended without damage");
     for _ in 0..4 {
         let before = record::mark();

@@ -69,7 +69,7 @@ pub struct Coverage {
     /// The lives with damage, and those that detected it.
     pub spoilt: u64,
     pub spoilt_found: u64,
-    /// The number of scrubs that vouched for a volume, and of killed volumes that were changed while nobody served them.
+    /// The number of scrubs that confirmed a volume, and of killed volumes that were changed while nobody served them.
     pub scrubbed: u64,
     pub offline: u64,
     /// The stops at which every metadata state was tried.

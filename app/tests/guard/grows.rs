@@ -98,11 +98,11 @@ fn nobody_writes_while_a_beat_is_late() {
     File::options().write(true).open(home.path("disk")).unwrap().set_len(4096).unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     assert!(!kept.holds());
-    let told = Arc::new(AtomicU32::new(0));
-    let tell = told.clone();
+    let reports = Arc::new(AtomicU32::new(0));
+    let reported = reports.clone();
     kept.when_lost(move |_| {
-        tell.fetch_add(1, Ordering::Relaxed);
+        reported.fetch_add(1, Ordering::Relaxed);
     });
-    assert_eq!(told.load(Ordering::Relaxed), 1, "it is told at once what has happened already");
+    assert_eq!(reports.load(Ordering::Relaxed), 1, "a loss of before is reported at once");
     assert!(matches!(kept.end(), Err(Lost::Failed(_))));
 }

@@ -21,7 +21,7 @@ pub(crate) enum PageFound {
     Overtaken,
 }
 
-/// How far the awaited write of a page is.
+/// The progress of the awaited write of a page.
 pub(crate) enum AwaitedWrite {
     UnderWay,
     /// The page holds what is not confirmed yet.

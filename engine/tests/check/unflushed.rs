@@ -11,9 +11,9 @@ use onefold_engine::units::{BLOCK_SIZE, Bytes};
 
 /// A device with a cache, and a power supply that lasts for some writes and flushes.
 struct Device {
-    /// What reads find.
+    /// The content that reads find.
     cached: Medium,
-    /// What no power loss takes.
+    /// The content that no power loss takes.
     durable: Medium,
     operations_left: u32,
 }
@@ -24,7 +24,7 @@ impl Device {
         Ok(())
     }
 
-    /// What is left when of each superblock copy in the cache these sectors are lost.
+    /// The content that is left when of each superblock copy in the cache these sectors are lost.
     fn without_power(mut self, bytes: Bytes, is_lost: fn(usize) -> bool) -> Medium {
         for at in copies(bytes) {
             let cached = *self.cached.block(at);
@@ -87,10 +87,10 @@ fn a_changed_superblock_never_costs_the_last_copies_that_are_durable() {
                 };
                 let mut left = device.without_power(bytes, is_lost);
                 let found = read_superblock(&mut left, bytes);
-                let said = || format!("clean {is_clean}, {operations_left} operations: {:?}", changed.as_ref().map(|s| s.generation));
-                let found = found.unwrap_or_else(|error| panic!("{}: {error}", said())).superblock;
+                let situation = || format!("clean {is_clean}, {operations_left} operations: {:?}", changed.as_ref().map(|s| s.generation));
+                let found = found.unwrap_or_else(|error| panic!("{}: {error}", situation())).superblock;
                 if changed.is_ok() {
-                    assert_eq!(found.label, "new", "{}: it was said to be done", said());
+                    assert_eq!(found.label, "new", "{}: it was said to be done", situation());
                 }
             }
         }

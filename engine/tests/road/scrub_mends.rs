@@ -175,7 +175,7 @@ fn a_unit_of_the_log_is_mended_when_no_opening_needs_it() {
     assert!(is_right(&mut m) && [900, 901].into_iter().all(|lbn| m.read(4096 * lbn, 4096) == pattern(lbn, 4096)));
 }
 
-/// What was read as sound may be in the device's cache alone: a power loss would bring back what was there before.
+/// A page that was read as sound may be in the device's cache alone: a power loss would bring back what was there before.
 #[test]
 fn the_superblock_has_no_place_behind_what_is_not_durable() {
     let mut m = used(CommitMode::Ordered);

@@ -7,25 +7,13 @@
 //! 4. A piece that is damaged again after it was written counts as damaged: the device does not keep it.
 
 use super::Scrub;
-use super::run::{Expects, NextUnit, Run};
+use super::run::{Awaited, Expects, NextUnit, Run};
 use crate::format::page::{PageId, Region};
 use crate::format::superblock::ScrubPart;
 use crate::interface::Notice;
 use crate::scheme::Scheme;
 use crate::store::Store;
 use crate::tables::AwaitedWrite;
-
-/// What a scrub waits for.
-pub(super) enum Awaited {
-    /// The write of the next page.
-    Page,
-    /// Updates that write all copies of the superblock.
-    Superblocks,
-    /// The end of the log's need for this unit.
-    Unit(NextUnit),
-    /// That the medium keeps what was found of the next block, which is damaged: the next server knows of it.
-    Find(u64),
-}
 
 impl Scrub {
     /// Mends a damaged piece, if memory has what it should hold, or reports it.

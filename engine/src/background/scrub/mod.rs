@@ -28,9 +28,8 @@ use crate::scheme::Scheme;
 use crate::stats::{DamagedPiece, ScrubCounts};
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Bytes, Time, index};
-use mending::Awaited;
 use place::Place;
-use run::{Expects, LookResult, NextUnit, Run};
+use run::{Awaited, Expects, LookResult, NextUnit, Run};
 
 /// The most pieces in one read.
 const RUN_PIECES_MAX: u64 = 16;
@@ -54,7 +53,7 @@ pub(crate) struct Scrub {
     pub waits: bool,
     /// It goes on at this time.
     pause: Option<Time>,
-    /// What has to be durable before it goes on.
+    /// The reason why it stays at the next piece: something is not durable yet.
     awaited: Option<Awaited>,
     /// The next piece was written again durably, and is looked at once more.
     is_written_again: bool,

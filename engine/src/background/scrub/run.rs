@@ -31,6 +31,18 @@ pub(super) enum Expects {
     Unit(NextUnit),
 }
 
+/// The reason why a scrub stays at a piece.
+pub(super) enum Awaited {
+    /// The write of the next page.
+    Page,
+    /// Updates that write all copies of the superblock.
+    Superblocks,
+    /// The end of the log's need for this unit.
+    Unit(NextUnit),
+    /// The medium has to keep what was found of the next block, which is damaged: the next server knows of it.
+    Find(u64),
+}
+
 /// The result of a look at the pieces of a run.
 pub(super) enum LookResult {
     Sound,
