@@ -5,7 +5,7 @@
 #        ./dev bench NAME... [--json] [--record] [--seed N] [--dir DIRECTORY]
 #        ./dev bench --all [--json] [--record]
 #        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--recorded DIRECTORY] [--made-writes N] [--jobs N]
-#                           [--json] [--record]
+#                           [--stored FILE [--no-replay]] [--json] [--record]
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 if a target is missed.
 # --record appends each figure to docs/figures.tsv, with the date, the commit and the processor (docs/testing.md). It refuses a work tree
@@ -23,7 +23,8 @@
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
 # that is a missed target) and writes index.html, smartdedup.html, results.csv and results.json to target/report (docs/evaluating.md). --all
-# leaves it out.
+# leaves it out. With --stored it takes the results of an earlier report (its results.json), and replays only what they lack; with
+# --no-replay, too, it only writes the pages anew.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -44,7 +45,8 @@ if [[ ${words[0]:-} == papers ]]; then
     # What was measured live, if it was.
     live="$(target_dir)/smartdedup.json"
     [[ -f $live ]] && live=(--live "$live") || live=()
-    report=("$ONEFOLD_LAB" report --out "$(target_dir)/report" "${live[@]}" "${words[@]:1}")
+    revision="$(git -c safe.directory="*" rev-parse --short=8 HEAD)"
+    report=("$ONEFOLD_LAB" report --out "$(target_dir)/report" --revision "$revision" "${live[@]}" "${words[@]:1}")
     [[ -n $recorded ]] || exec "${report[@]}"
     "${report[@]}" --json | python3 tools/bench/figures.py record "./dev bench ${words[*]}"
     exit
