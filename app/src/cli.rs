@@ -67,6 +67,9 @@ enum Verb {
     /// Does for a front-end the work that neither supervisor nor server may do.
     #[command(hide = true)]
     Helper(commands::helper::Arguments),
+    /// Reads superblocks of stores that may never answer, for whoever looks for a volume.
+    #[command(hide = true)]
+    Glance(commands::glance::Arguments),
 }
 
 /// Returns the definition of the command line, from which manual pages and completions are made.
@@ -120,6 +123,7 @@ fn run(verb: Verb) -> Outcome<Exit> {
         Verb::Supervise(arguments) => commands::supervise::run(&arguments),
         Verb::Manual(arguments) => commands::manual::run(&arguments, &command()),
         Verb::Helper(arguments) => commands::helper::run(&arguments),
+        Verb::Glance(arguments) => commands::glance::run(&arguments).map(done),
     }
 }
 

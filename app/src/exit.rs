@@ -151,6 +151,8 @@ impl From<backing::OpenError> for Failed {
         match error {
             E::Missing { .. } => Self::new(Exit::NotFound, message),
             E::Permission { .. } => Self::new(Exit::NotPermitted, message).next("Use an account that may read and write it."),
+            E::ReadOnly { path } => Self::new(Exit::NotPermitted, message)
+                .next(format!("`onefold attach --read-only {}` serves what is there.", path.display())),
             E::InUse { .. } => Self::new(Exit::InUse, message).next("`onefold list` shows what is attached; `onefold detach` releases it."),
             E::NotAStore { .. } => Self::new(Exit::Usage, message).next("Name a file or a block device."),
             E::NotDirect { .. } => Self::new(Exit::System, message).next("--buffered uses it all the same, through the page cache."),

@@ -31,7 +31,7 @@ fn samples(text: &str) -> BTreeMap<String, u64> {
             let (of, _) = name.split_once("{store=\"").unwrap_or_else(|| panic!("{line}"));
             let part = of.strip_prefix(&family).unwrap_or_else(|| panic!("{line} below {family}"));
             assert!(if is_histogram { ["_bucket", "_sum", "_count"].contains(&part) } else { part.is_empty() }, "{line} below {family}");
-            assert!(name.contains("label=\"my \\\"photos\\\"\""), "{line}");
+            assert!(name.contains("label=\"my \\\"photos\\\""), "{line}");
             let before = found.insert(name.to_owned(), value.parse::<f64>().unwrap_or_else(|_| panic!("{line}")) as u64);
             assert_eq!(before, None, "{line} twice");
         }
@@ -115,7 +115,7 @@ fn page(socket: &str, request: &str) -> String {
 fn a_scraper_sees_all_attached_volumes_on_a_socket() {
     let home = Home::new();
     for image in ["a.img", "b.img", "c.img"] {
-        home.says(0, &["create", image, "--size", "32M", "--label", LABEL]);
+        home.says(0, &["create", image, "--size", "32M", "--label", &format!("{LABEL} {image}")]);
     }
     let _volumes = ["a.img", "b.img"].map(|image| home.attach(image, &[]));
     let socket = home.path("metrics");

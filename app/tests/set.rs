@@ -37,6 +37,38 @@ fn a_new_label_is_the_name_of_the_volume_and_changes_nothing_else() {
 }
 
 #[test]
+fn sectors_become_smaller_at_any_time_and_larger_while_nothing_is_written() {
+    let home = created();
+    let sector = |home: &Home| home.json(&["status", IMAGE])["volume"]["sector_bytes"].as_u64();
+    assert_eq!(sector(&home), Some(512), "as images of disks have it");
+    home.says(0, &["set", IMAGE, "--sector", "4096"]);
+    assert_eq!(sector(&home), Some(4096));
+    let socket = home.attach(IMAGE, &[]);
+    Client::ready_for(&socket, true, "").write(0, 0, &[7; 4096]).unwrap();
+    home.says(0, &["detach", IMAGE]);
+    home.says(0, &["set", IMAGE, "--sector", "512"]);
+    assert_eq!(sector(&home), Some(512));
+    home.complaint(5, &["set", IMAGE, "--sector", "4096"], "sectors of 512");
+    home.complaint(2, &["set", IMAGE, "--sector", "1024"], "512 or 4096");
+    assert!(opened(&home, IMAGE, &[]) == [7; 4096]);
+    home.says(0, &["detach", IMAGE]);
+}
+
+#[test]
+fn a_label_belongs_to_one_volume() {
+    let home = created();
+    home.complaint(2, &["create", "other", "--size", "32M", "--label", "photos"], "disk.img has that label already");
+    assert!(!std::path::Path::new(&home.path("other")).exists());
+    home.says(0, &["create", "other", "--size", "32M"]);
+    home.complaint(2, &["set", "other", "--label", "photos"], "disk.img has that label already");
+    home.says(0, &["set", IMAGE, "--label", "photos"]);
+    home.says(0, &["create", IMAGE, "--force", "--label", "photos"]);
+    home.says(0, &["attach", "--nbd", IMAGE]);
+    home.complaint(2, &["set", "other", "--label", "photos"], "disk.img has that label already");
+    home.says(0, &["detach", "photos"]);
+}
+
+#[test]
 fn all_copies_of_the_superblock_have_it() {
     let home = created();
     home.says(0, &["set", IMAGE, "--label", "holiday"]);

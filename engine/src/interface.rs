@@ -331,9 +331,10 @@ pub enum Notice {
     /// A thin volume fills: this percentage of its data blocks is in use. It is reported at 80 and every 5 above.
     Filling { percent: u64, unpacked: Option<Unpacked> },
     /// A write finds no room. Writes that need some wait for this time, or fail at once (0).
-    Full { wait_ms: u64 },
+    /// `on_host`: the store has no room, whatever the volume has.
+    Full { wait_ms: u64, on_host: bool },
     /// Writes have waited for room this long, and fail (ENOSPC) from here on.
-    NoSpace { waited_ms: u64 },
+    NoSpace { waited_ms: u64, on_host: bool },
     /// There is room again.
     RoomAgain,
     /// The log is still being read. This is reported repeatedly while an opening takes long.

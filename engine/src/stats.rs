@@ -89,9 +89,13 @@ pub struct Stats {
     pub phase: &'static str,
     /// The progress of an opening that reads a log.
     pub opening: Option<Progress>,
+    /// A write or a flush of the device has failed: nothing is written any more.
+    pub failed: bool,
     pub read_only: bool,
     /// There is no block for writes that need a new one.
     pub full: bool,
+    /// The store, rather than the volume, has no room for them.
+    pub full_on_host: bool,
     pub data_blocks: u64,
     pub logical_blocks: u64,
     pub reserve_blocks: u64,

@@ -171,8 +171,8 @@ impl Transcript {
                 let unpacked = unpacked.map_or([0; 3], |u| [u.least, u.most, u.of]);
                 self.numbers([6, *percent, unpacked[0], unpacked[1], unpacked[2]]);
             }
-            Notice::Full { wait_ms } => self.numbers([7, *wait_ms]),
-            Notice::NoSpace { waited_ms } => self.numbers([8, *waited_ms]),
+            Notice::Full { wait_ms, .. } => self.numbers([7, *wait_ms]),
+            Notice::NoSpace { waited_ms, .. } => self.numbers([8, *waited_ms]),
             Notice::RoomAgain => self.numbers([9]),
             Notice::Opening(progress) => {
                 self.numbers([10, progress.units, progress.units_most, progress.records, progress.records_on_pages]);

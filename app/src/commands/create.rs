@@ -3,6 +3,8 @@
 mod stock;
 
 use super::status::{OnMedium, every};
+use super::typed::{parse_label, parse_sector};
+use crate::attachment::find::check_label_is_free;
 use crate::attachment::known;
 use crate::attachment::start::{CommitModeName, PersistenceName};
 use crate::device::backing::{Access, Allocation, Backing, Kind, PATIENCE};
@@ -15,7 +17,7 @@ use crate::output::{Report, Style, print};
 use crate::volume;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::superblock::{LABEL_BYTES_MAX, PROTECTED_MAX};
+use onefold_engine::format::superblock::PROTECTED_MAX;
 use onefold_engine::format::{
     FormatStep, GUARD_MS_MAX, GUARD_MS_MIN, Geometry, GeometryError, ProtectedRange, Superblock, Wish, format_guarded,
 };
@@ -24,7 +26,6 @@ use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
 use serde::Serialize;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use uuid::Uuid;
 
 /// The size up to which files get their space at once.
 const WHOLE_BYTES_MAX: u64 = 4 << 30;
@@ -54,9 +55,9 @@ pub struct Arguments {
     /// The moment when a write is acknowledged, unless `attach` names another: weak, on admission; strong, when it is durable.
     #[arg(long, value_enum, value_name = "MODE", default_value = "weak")]
     persistence: PersistenceName,
-    /// Sector size as clients see it.
-    #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = ["512", "4096"])]
-    sector: String,
+    /// Sector size as clients see it: 512 or 4096.
+    #[arg(long, value_name = "BYTES", default_value = "512", value_parser = parse_sector)]
+    sector: u32,
     /// Blocks that are never deduplicated, such as superblock copies of a file system. May be given several times.
     #[arg(long, value_name = "LBN+LEN", value_parser = parse_range)]
     protect: Vec<ProtectedRange>,
@@ -170,6 +171,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Err(Failed::new(Exit::Refused, format!("{} holds something: {content}", arguments.path.display()))
             .next("It would be lost. --force formats all the same."));
     }
+    arguments.label.iter().try_for_each(|label| check_label_is_free(label, &arguments.path))?;
     let room = room_for(arguments, &ground, &superblock)?;
     if arguments.dry_run {
         print(&report(arguments, &ground, &superblock, room, arguments.path.clone()), Style::of(arguments.json));
@@ -267,7 +269,7 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
     if let Some(seconds) = arguments.guard {
         superblock.set_guard(seconds * 1000);
     }
-    superblock.sector_bytes = if arguments.sector == "512" { 512 } else { 4096 };
+    superblock.sector_bytes = arguments.sector;
     for range in &arguments.protect {
         if range.first.get() + u64::from(range.blocks) > superblock.geometry.logical_blocks {
             return Err(usage(format!(
@@ -357,20 +359,6 @@ fn report(arguments: &Arguments, ground: &Ground, superblock: &Superblock, room_
         is_plain: arguments.logical.is_none(),
         volume: OnMedium::from(superblock),
     }
-}
-
-/// Parses a label: what is neither a path nor a UUID, and fits into a superblock.
-///
-/// # Errors
-/// When it is none.
-pub(super) fn parse_label(typed: &str) -> Result<String, String> {
-    if typed.len() > LABEL_BYTES_MAX || typed.chars().any(|c| c.is_control() || c == '/') {
-        return Err(format!("a label has at most {LABEL_BYTES_MAX} bytes, and neither slashes nor control characters"));
-    }
-    if Uuid::parse_str(typed).is_ok() {
-        return Err("it would be taken for a UUID".to_owned());
-    }
-    Ok(typed.to_owned())
 }
 
 fn parse_algorithm(typed: &str) -> Result<Algorithm, String> {

@@ -10,7 +10,7 @@ use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use crate::runtime::scrub_counts::{blocks, found};
-use crate::runtime::volume_counts::Scrub;
+use crate::runtime::volume_counts::{Scrub, VolumeCounts};
 use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -116,6 +116,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     let before = state(&record)?;
     if let Some(order) = order(arguments, &before, &record)? {
+        state_of_working(&record)?;
         questions::ask(&record, &ServerRequest::Scrub(order))?;
         let is_awaited = matches!(order, OrderScrub::Begin { .. } | OrderScrub::Resume) && !arguments.no_wait;
         if is_awaited {
@@ -171,18 +172,25 @@ fn order(arguments: &Arguments, before: &Scrub, record: &Record) -> Outcome<Opti
     }
 }
 
-fn state(record: &Record) -> Outcome<Scrub> {
-    let volume = questions::counts(record)?.volume;
+fn counts(record: &Record) -> Outcome<VolumeCounts> {
     let nothing =
         || Failed::new(Exit::State, format!("{} is attached with --passthrough: nothing of it has a check", record.path.display()));
-    volume.map(|volume| volume.scrub).ok_or_else(nothing)
+    questions::counts(record)?.volume.ok_or_else(nothing)
+}
+
+fn state(record: &Record) -> Outcome<Scrub> {
+    Ok(counts(record)?.scrub)
+}
+
+fn state_of_working(record: &Record) -> Outcome<Scrub> {
+    Ok(awaited::of_working(record, counts(record)?)?.scrub)
 }
 
 /// Waits until one more scrub has ended than before, and says how far it is.
 fn wait(record: &Record, ended_before: u32) -> Outcome {
     let before = state(record)?.read_blocks;
     awaited::wait(&format!("onefold scrub --resume {}", record.path.display()), || {
-        let now = state(record)?;
+        let now = state_of_working(record)?;
         Ok(match now {
             // Somebody has cancelled it, or its server was killed before the order was durable.
             Scrub { is_under_way: false, ended_scrubs, .. } if ended_scrubs == ended_before => return Err(vanished(record)),

@@ -1,6 +1,7 @@
 //! `status`: shows the condition of a volume.
 
 use crate::attachment::find::{all_died, find};
+use crate::attachment::glance;
 use crate::attachment::questions;
 use crate::attachment::record::Record;
 use crate::device::Slowed;
@@ -65,6 +66,8 @@ pub struct OnMedium {
     pub logical_bytes: u64,
     pub data_bytes: u64,
     pub reserve_bytes: u64,
+    /// The sector size as clients see it.
+    pub sector_bytes: u32,
     pub device_bytes: u64,
     pub clean: bool,
     pub garbage_possible: bool,
@@ -83,6 +86,7 @@ impl From<&Superblock> for OnMedium {
             logical_bytes: s.geometry.logical_blocks * BLOCK_BYTES,
             data_bytes: s.geometry.data_blocks * BLOCK_BYTES,
             reserve_bytes: s.geometry.reserve_blocks * BLOCK_BYTES,
+            sector_bytes: s.sector_bytes,
             device_bytes: s.geometry.device_bytes.get(),
             clean: s.clean,
             garbage_possible: s.garbage_possible,
@@ -102,6 +106,7 @@ impl OnMedium {
             .row("uuid", &self.uuid)
             .row("logical size", Size(self.logical_bytes))
             .row("data", format!("{}, {} of it reserve", Size(self.data_bytes), Size(self.reserve_bytes)))
+            .row("sector for clients", format!("{} bytes", self.sector_bytes))
             .row("fingerprints", self.algorithm)
     }
 }
@@ -191,7 +196,7 @@ impl Status {
 /// Describes the state of an attached volume.
 fn in_words(condition: &Condition) -> String {
     match condition.store.as_ref().map_or(0, |store| store.missing_bytes) {
-        0 => condition.state.clone(),
+        0 => condition.reason.as_ref().map_or_else(|| condition.state.clone(), |why| format!("{} ({why})", condition.state)),
         missing => format!(
             "{}: the file is {} shorter than when it was attached, and what lay there is lost. Copy what can still be read, detach, and \
              restore the file from a backup",
@@ -225,10 +230,11 @@ fn status(name: &str) -> Outcome<Status> {
     let (path, deleted) = store.map_or((found.path, false), |store| (store.path, store.is_deleted));
     let volume = match &attached {
         Some(attached) if attached.record.is_passthrough || deleted => None,
-        Some(_) => volume::peek(&path).ok(),
-        None => Some(volume::peek(&path)?),
+        // Its store may not answer, and the condition is to be seen all the same.
+        Some(_) => glance::superblock(&path),
+        None => Some(volume::peek(&path)?.superblock),
     };
-    let volume = volume.map(|chosen| OnMedium::from(&chosen.superblock));
+    let volume = volume.as_ref().map(OnMedium::from);
     if let (Some(attached), Some(volume)) = (&mut attached, &volume) {
         // It may have grown since it was attached.
         attached.record.logical_bytes = Some(volume.logical_bytes);

@@ -9,7 +9,7 @@ use super::facts::StorePlace;
 pub use super::facts::{Facts, Kind};
 use super::host_map;
 use super::lock::open_locked;
-use super::measure::{block_discard, drop_cached, measure, room_of};
+use super::measure::{block_discard, drop_cached, is_block_read_only, measure, room_of};
 pub use super::open_error::OpenError;
 use super::transfer::{self, Direction};
 use onefold_engine::buffer::BufferMut;
@@ -96,6 +96,9 @@ impl Backing {
     pub fn open(path: &Path, access: Access) -> Result<Self, OpenError> {
         let is_read_only = access == Access::Read;
         let (file, stat, guards) = open_locked(path, is_read_only)?;
+        if !is_read_only && stat.st_mode & libc::S_IFMT == libc::S_IFBLK && is_block_read_only(file.as_fd()).unwrap_or(false) {
+            return Err(OpenError::ReadOnly { path: path.to_owned() });
+        }
         let facts = Facts { is_read_only, ..measure(path, &file, &stat).map_err(|e| OpenError::of_errno(path, "measure", e))? };
         if !facts.is_direct {
             if access == Access::Write {

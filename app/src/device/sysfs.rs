@@ -118,9 +118,22 @@ impl DeviceNumber {
         if let Some(fields) = mount {
             return Some(format!("mounted at {}", fields.get(4).unwrap_or(&"?")));
         }
-        let holders = fs::read_dir(self.directory().join("holders")).ok()?;
-        let names: Vec<_> = holders.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let names = self.holders();
         (!names.is_empty()).then(|| format!("used by {}", names.join(", ")))
+    }
+
+    /// Returns the names of the devices that are stacked on this one.
+    #[must_use]
+    pub fn holders(self) -> Vec<String> {
+        let entries = fs::read_dir(self.directory().join("holders")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    /// Returns the partitions of a disk.
+    #[must_use]
+    pub fn partitions(self) -> Vec<Self> {
+        let entries = fs::read_dir(self.directory()).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| path.join("partition").exists()).filter_map(|path| Self::in_directory(&path)).collect()
     }
 }
 
@@ -220,9 +233,7 @@ pub fn range_holder(stat: &Stat, span: Span) -> Option<u32> {
 pub fn device_opener(stat: &Stat) -> Option<u32> {
     let is_block = |mode| FileType::from_raw_mode(mode) == FileType::BlockDevice;
     let number = DeviceNumber::of(stat.st_rdev);
-    let entries = fs::read_dir(number.directory()).into_iter().flatten().flatten().map(|entry| entry.path());
-    let partitions = entries.filter(|path| path.join("partition").exists()).filter_map(|path| DeviceNumber::in_directory(&path));
-    let numbers: Vec<u64> = partitions.chain([number]).map(DeviceNumber::raw).collect();
+    let numbers: Vec<u64> = number.partitions().into_iter().chain([number]).map(DeviceNumber::raw).collect();
     let is_it = |open: PathBuf| rustix::fs::stat(open).is_ok_and(|s| is_block(s.st_mode) && numbers.contains(&s.st_rdev));
     let has_it = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().any(|entry| is_it(entry.path()));
     processes().filter(|&pid| is_block(stat.st_mode) && pid != std::process::id()).find(has_it)
@@ -238,7 +249,8 @@ pub fn mount_roots() -> Vec<PathBuf> {
         .collect()
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+/// Returns the processes that this one sees.
+pub(super) fn processes() -> impl Iterator<Item = u32> {
     fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 

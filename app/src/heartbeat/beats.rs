@@ -68,7 +68,7 @@ impl Served for Guarded {
         let kept = self.kept().take();
         let claim = kept.and_then(|kept| kept.end().ok());
         // After a failure nothing is written (A5): another host waits as for a dead server.
-        if let (Closing::Clean, Some(claim)) = (closing, claim) {
+        if let (Closing::Clean | Closing::Lossy, Some(claim)) = (closing, claim) {
             claim.release();
         }
         closing

@@ -19,6 +19,9 @@ pub struct Condition {
     /// `opening`, with its progress where that is known, `serving`, `full` while writes find no room, `read-only` after the device failed
     /// or on request, or `truncated` where the end of the store is gone.
     pub state: String,
+    /// The reason of that state, where it is not the volume itself that is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The size as clients see it.
     pub bytes: u64,
     /// The method of I/O.
@@ -114,6 +117,12 @@ pub fn state(stats: &Stats) -> String {
         None if stats.full => "full".to_owned(),
         None => "serving".to_owned(),
     }
+}
+
+/// Returns the reason of a state, where it is not the volume itself that is full.
+#[must_use]
+pub fn reason(stats: &Stats) -> Option<String> {
+    (state(stats) == "full" && stats.full_on_host).then(|| "the host has no room for the store".to_owned())
 }
 
 /// Returns the accountant's books.

@@ -70,6 +70,8 @@ pub trait Served: Send + Sync {
 pub enum Closing {
     /// Everything is durable, and a volume is marked clean.
     Clean,
+    /// The same, but acknowledged writes of an earlier server are lost, and no flush was there to report it.
+    Lossy,
     /// The device failed; what was synced before is safe.
     Failed,
 }

@@ -140,6 +140,7 @@ impl Served for Passthrough {
         Condition {
             pid: std::process::id(),
             state: state_on(store.as_ref(), if self.info.read_only { "read-only" } else { "serving" }.to_owned()),
+            reason: None,
             bytes: self.info.bytes,
             io: self.device.method(),
             slowed: self.device.slowed(),

@@ -31,7 +31,7 @@ use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Home};
 use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::format::{CommitMode, Superblock};
-use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Request, RequestId};
+use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Request, RequestId, StoreRoom};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
@@ -287,6 +287,12 @@ impl Volume {
             Work::Flush => Event::Flushed { io, result },
             Work::Discard { .. } | Work::Zero { .. } | Work::Fill { .. } => Event::Discarded { io, result },
         }
+    }
+
+    /// Takes the room that is left below the store. Whether writes that the store refuses for want of room are to be sent again.
+    pub fn store_has(&self, room: StoreRoom) -> bool {
+        self.feed(&mut vec![Event::StoreRoom(room)], Vec::new());
+        self.core().engine.waits_for_room()
     }
 
     /// Takes what the machine can afford from now on.

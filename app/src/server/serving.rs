@@ -18,6 +18,7 @@ use crate::device::Device;
 use crate::device::backing::{Access, Backing, Kind, PATIENCE};
 use crate::device::joined::Joined;
 use crate::device::paced::Paced;
+use crate::device::patient::{Patient, Refusals};
 use crate::device::room::watch as watch_room;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::door::{Clients, Ready};
@@ -35,7 +36,7 @@ use crate::runtime::{Closing, Served};
 use crate::supervision::handover;
 use crate::{device, frontend, growth, volume};
 use onefold_engine::format::{Chosen, Superblock};
-use onefold_engine::interface::{Event, Notice};
+use onefold_engine::interface::Notice;
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::Bytes;
@@ -112,10 +113,21 @@ fn serve(plan: &Plan, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Ex
     }
     clients.serve(&served, ready, &stopped)?;
     desk.close();
-    Ok(match served.close() {
-        Closing::Clean => Exit::Done,
-        Closing::Failed => Exit::DeviceFailed,
-    })
+    match served.close() {
+        Closing::Clean => Ok(Exit::Done),
+        Closing::Lossy => Err(lossy(plan)),
+        Closing::Failed => Ok(Exit::DeviceFailed),
+    }
+}
+
+/// Returns the report of a volume that was closed in order after a server had died and its acknowledgement journal was lost.
+fn lossy(plan: &Plan) -> Failed {
+    let message = format!(
+        "{} is detached, but writes that an earlier server had acknowledged, and that no flush covered, are lost with its journal; what \
+         was synced before is safe",
+        plan.path.display()
+    );
+    Failed::new(Exit::DeviceFailed, message)
 }
 
 /// Answers questions at `place`, and does so again where the socket was removed and this process is asked to make it again.
@@ -143,7 +155,7 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     let backing = Arc::new(Backing::open_patiently(&plan.path, Access::of(options.read_only, options.buffered), patience)?);
     if options.passthrough {
         let pool = Pool::new(Accountant::new(options.memory_bytes()));
-        return Ok(Passthrough::new(device(backing, &pool, options)?, pool));
+        return Ok(Passthrough::new(Joined::new(device(backing, &pool, options)?), pool));
     }
     let chosen = volume::load(&backing)?;
     let pause = |time| match stopped.recv_timeout(time) {
@@ -209,6 +221,7 @@ struct Parts {
     superblock: Superblock,
     settings: Settings,
     device: Arc<dyn Device>,
+    refusals: Refusals,
     pool: Arc<Pool>,
     surroundings: Surroundings,
     notices: Notices,
@@ -230,24 +243,30 @@ impl Parts {
         let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
         let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
         let pool = Pool::new(Accountant::divided(options.memory_bytes(), settings.commit_mode.has_log()));
-        let device = device(backing.clone(), &pool, options)?;
+        let patient = Patient::new(device(backing.clone(), &pool, options)?);
+        let (refusals, device) = (patient.refusals(), Joined::new(patient));
         let promises = promises(plan, &chosen.superblock, &mut settings)?;
         settings.facts.retries_when_full = send_again;
         let is_sparse = backing.facts().kind == Kind::File && !is_allocated_file;
         settings.facts.trim_rest_ms = if is_sparse { TRIM_REST_MS } else { 0 };
         let notices = Notices::new(options.on_warning.as_ref().map(|command| Hook::start(command.clone(), plan.path.clone())));
+        if settings.facts.journal_lost {
+            notices.tell_of_lost_journal();
+        }
         settings.facts.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
         let gauge = options.adapt.watches().then(|| Gauge::new(options.adapt, &options.machine_root));
         let unwritten = if options.read_only { None } else { unwritten(&backing) };
         let surroundings = Surroundings { promises, unwritten };
-        Ok(Self { superblock: chosen.into_service(), settings, device, pool, surroundings, notices, backing, gauge })
+        Ok(Self { superblock: chosen.into_service(), settings, device, refusals, pool, surroundings, notices, backing, gauge })
     }
 
     fn open(self) -> Arc<Volume> {
-        let gives_back = self.settings.discard_freed && !self.settings.read_only;
+        // A file that is to keep all its space has it.
+        let watched = self.settings.discard_freed.then_some(self.backing);
+        let is_written = !self.settings.read_only;
         let volume = Volume::open(self.superblock, self.settings, self.device, self.pool, self.surroundings, self.notices);
-        if gives_back {
-            watch_room(self.backing, Arc::downgrade(&volume), |volume, room| volume.feed(&mut vec![Event::StoreRoom(room)], Vec::new()));
+        if is_written {
+            watch_room(watched, self.refusals, Arc::downgrade(&volume), Volume::store_has);
         }
         if let Some(gauge) = self.gauge {
             machine::watch(gauge, Arc::downgrade(&volume), Volume::afford);
@@ -265,9 +284,9 @@ fn unwritten(backing: &Backing) -> Option<Vec<Range<Bytes>>> {
 /// Starts the device over a store, as the user chose.
 fn device(backing: Arc<Backing>, pool: &Arc<Pool>, options: &Options) -> Outcome<Arc<dyn Device>> {
     let device = device::start(backing, pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
-    let Some(name) = &options.device_model else { return Ok(Joined::new(device)) };
+    let Some(name) = &options.device_model else { return Ok(device) };
     let model = Model::named(name).map_err(|message| Failed::new(Exit::Usage, message))?;
-    Ok(Joined::new(Paced::new(device, model)))
+    Ok(Paced::new(device, model))
 }
 
 /// Makes the acknowledgement journal, where what clients hold outlives its server.

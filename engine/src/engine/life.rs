@@ -6,7 +6,7 @@
 
 use super::Engine;
 use crate::buffer::BufferMut;
-use crate::interface::{Action, IoFailure, Notice};
+use crate::interface::{Action, Failure, IoFailure, Notice};
 use crate::io::{FlushFor, Stage};
 use crate::recovery::{NextStep, Recovery, StepOutcome};
 use crate::schedule::Task;
@@ -74,7 +74,7 @@ impl Engine {
         store.io.failed = true;
         store.io.notice(notice);
         store.release_unsent_content();
-        answers.fail_waiters(store);
+        answers.fail_waiters(store, Failure::Io);
         requests.fail_writes(store);
         answers.fail_content_waiters(store);
         // No find is kept any more.

@@ -5,7 +5,7 @@
 
 use super::Engine;
 use super::jobs::JOBS;
-use crate::interface::Action;
+use crate::interface::{Action, Failure};
 use crate::io::Stage;
 use crate::memory::Part;
 use crate::schedule::Task;
@@ -34,6 +34,9 @@ impl Engine {
             }
             self.scheme.retry_starved(&mut self.store);
             self.commit_if_due();
+            if self.store.space.is_refused() {
+                self.end_waits_for_store();
+            }
             let store = &mut self.store;
             if !store.io.failed && store.io.stage.commits() {
                 store.tables.write_back(&mut store.io);
@@ -48,6 +51,24 @@ impl Engine {
         self.charge();
         self.store.space.retry_if_due(&mut self.store.io);
         self.set_wake();
+    }
+
+    /// Answers requests that have waited long enough for a store that refuses writes for want of room: no commit ends meanwhile.
+    #[cold]
+    fn end_waits_for_store(&mut self) {
+        let Self { store, requests, answers, .. } = self;
+        if store.io.failed || store.io.stage != Stage::Serving {
+            return;
+        }
+        if !store.space.waiters.is_empty() || requests.are_admissions_waiting() {
+            if let Some(failure) = store.space.no_room(&mut store.io) {
+                requests.go_without_space(store, answers, failure);
+                requests.turn_away(store, failure);
+            }
+        }
+        if store.space.has_waited_for_store(&store.io) {
+            answers.fail_waiters(store, Failure::NoSpace);
+        }
     }
 
     /// Writes pages before their time, since too many are dirty.

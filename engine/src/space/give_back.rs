@@ -2,8 +2,8 @@
 //!
 //! 1. When the store's file system is short of room, all of them are given back as soon as possible. Otherwise a kept block is given back
 //!    when nothing has changed in its granule for `keep_ms`, or after a trim (`trim.rs`).
-//! 2. Clients' writes take at most as many new blocks as the store has reported room for: a write that fails there would make the volume
-//!    read-only. When they are used up, writes wait for the next report. If that has none, the store is out of room, and the volume is
+//! 2. Clients' writes take at most as many new blocks as the store has reported room for: those that it refused would have to be kept in
+//!    memory. When they are used up, writes wait for the next report. If that has none, the store is out of room, and the volume is
 //!    full.
 
 use super::Space;
@@ -25,8 +25,14 @@ impl Space {
     /// The store's file system reports its room.
     #[cold]
     pub fn store_has(&mut self, io: &mut Io, room: StoreRoom) {
+        let refused_before = self.store.refuses;
         self.store = room;
         self.store_left = room.blocks;
+        if self.is_refused() {
+            self.becomes_full(io, true);
+        } else if refused_before && self.scan_complete() {
+            self.found_room(io);
+        }
         // Writers may wait for room.
         self.changes += 1;
         self.wake_waiters(io);
@@ -35,6 +41,11 @@ impl Space {
     /// Whether clients' writes get no new block because the store has no room. Replayed writes were admitted before.
     pub fn store_is_out(&self, stage: Stage) -> bool {
         self.store_left == 0 && stage != Stage::Replaying
+    }
+
+    /// Whether writes that were sent to the store wait for room below it.
+    pub fn is_refused(&self) -> bool {
+        self.store.refuses && self.store.blocks == 0
     }
 
     /// Whether the next report of the store may bring room.

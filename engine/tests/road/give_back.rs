@@ -8,8 +8,8 @@ use onefold_engine::settings::Settings;
 
 const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 const BLOCKS: usize = 600;
-const SHORT: StoreRoom = StoreRoom { is_short: true, blocks: 1000 };
-const OUT: StoreRoom = StoreRoom { is_short: true, blocks: 0 };
+const SHORT: StoreRoom = StoreRoom { is_short: true, blocks: 1000, refuses: false };
+const OUT: StoreRoom = StoreRoom { is_short: true, blocks: 0, refuses: false };
 
 /// A volume with blocks that were written, synced, and discarded: their fingerprints keep them.
 fn kept(settings: Settings) -> Machine {
@@ -152,7 +152,7 @@ fn no_more_is_written_than_the_store_was_reported_to_have_room_for() {
         let mut m = Machine::open(blank(32 << 20, None), Settings { commit_mode, full_wait_ms: 0, ..Settings::default() });
         assert_eq!(m.read(0, 512).len(), 512);
         m.patience = 100;
-        m.feed(Event::StoreRoom(StoreRoom { is_short: false, blocks: 100 }));
+        m.feed(Event::StoreRoom(StoreRoom { is_short: false, blocks: 100, refuses: false }));
         let id = m.begin_write(0, &pattern(1, 4096 * 150));
         m.pass_ms(500);
         assert!(!m.is_answered(id) && !m.engine.stats().full, "{commit_mode:?}");

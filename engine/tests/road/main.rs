@@ -28,6 +28,7 @@ mod packs;
 mod pages;
 mod proofs;
 mod recount;
+mod refused;
 mod replay;
 mod ring;
 mod runs;

@@ -24,7 +24,7 @@ impl World {
         }
         let blocks = [u64::MAX, 0, 0, 1, 3, 40][self.rng.usize(0..6)];
         record!("the store has room for {blocks} blocks");
-        self.feed(Event::StoreRoom(StoreRoom { is_short: blocks != u64::MAX || is_short, blocks }))
+        self.feed(Event::StoreRoom(StoreRoom { is_short: blocks != u64::MAX || is_short, blocks, refuses: false }))
     }
 
     /// Reports that somebody has made room, while requests wait and nothing else happens.

@@ -2,7 +2,7 @@
 
 use super::Volume;
 use crate::runtime::codec::Codec;
-use crate::runtime::condition::{Condition, Counts, memory, state, state_on};
+use crate::runtime::condition::{Condition, Counts, memory, reason, state, state_on};
 use crate::runtime::lived::Lived;
 use crate::runtime::promises::Promises;
 use crate::runtime::recording::tap::Tap;
@@ -31,12 +31,16 @@ impl Served for Volume {
         self.pool.close();
         self.feed(&mut vec![Event::Close], Vec::new());
         let core = self.closed.wait_while(self.core(), |core| core.closed.is_none()).unwrap_or_else(PoisonError::into_inner);
-        let clean = core.closed == Some(true);
+        let closing = match core.closed {
+            Some(true) if core.engine.owes_word_of_loss() => Closing::Lossy,
+            Some(true) => Closing::Clean,
+            _ => Closing::Failed,
+        };
         drop(core);
         self.timer.stop();
         self.codec.iter().for_each(Codec::stop);
         self.device.stop();
-        if clean { Closing::Clean } else { Closing::Failed }
+        closing
     }
 
     fn condition(&self) -> Condition {
@@ -45,6 +49,7 @@ impl Served for Volume {
         Condition {
             pid: std::process::id(),
             state: state_on(store.as_ref(), state(&stats)),
+            reason: reason(&stats),
             bytes: self.info.bytes,
             io: self.device.method(),
             slowed: self.device.slowed(),
