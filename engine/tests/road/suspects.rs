@@ -305,12 +305,16 @@ fn a_suspect_that_is_stored_anew_is_found_as_a_duplicate() {
         m.request(Op::Discard, 0, 4096 * 2 * BLOCKS, None, false);
         m.flush();
         let blocks = m.engine.geometry().logical_blocks;
-        // The volume is filled, so that every block is used again.
-        (0..blocks).for_each(|n| m.write(4096 * n, &pattern(5000 + n, 4096)));
-        m.flush();
-        assert!(m.medium[at..at + 4096] != rotten, "{mode:?}: the block is used again");
+        // The volume is filled and overwritten until the block is used again.
+        let mut round = 0;
+        while m.medium[at..at + 4096] == rotten {
+            round += 1;
+            assert!(round < 8, "{mode:?}: the block is never used again");
+            (0..blocks).for_each(|n| m.write(4096 * n, &pattern(round * blocks + n, 4096)));
+            m.flush();
+        }
         let stored = m.engine.ledger().new_blocks;
-        (0..blocks).for_each(|n| m.write(4096 * n, &pattern(5000 + n, 4096)));
+        (0..blocks).for_each(|n| m.write(4096 * n, &pattern(round * blocks + n, 4096)));
         assert_eq!(m.engine.ledger().new_blocks, stored, "{mode:?}");
         m.flush();
         let medium = m.close();
