@@ -75,7 +75,7 @@ pub struct Volume {
 pub struct Surroundings {
     /// The journal where clients outlive their server, with the open records of the last one.
     pub promises: Option<(Promises, Left)>,
-    /// The ranges of the store that its host has never written, if the store is a file whose host says so.
+    /// The ranges of the store that its host has never written, if the store is a file and its host reports them.
     pub unwritten: Option<Vec<Range<Bytes>>>,
 }
 

@@ -275,7 +275,7 @@ impl Parts {
     }
 }
 
-/// Returns the ranges of a file that its host has never written, where the host says so. They are advice: an error is worth a line.
+/// Returns the ranges of a file that its host has never written, where the host knows them. They are advice: an error is worth a line.
 fn unwritten(backing: &Backing) -> Option<Vec<Range<Bytes>>> {
     let ranges = backing.unwritten().inspect_err(|error| tracing::warn!(%error, "the host does not say what it has written of the store"));
     Some(ranges.ok()??.into_iter().map(|range| Bytes(range.start)..Bytes(range.end)).collect())

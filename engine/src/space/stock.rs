@@ -6,7 +6,7 @@
 //! 2. Formatting makes the first stock. When little is left, zeros are written to a further piece, ahead and in the background. A block
 //!    of the piece is free for certain (R4), and pinned until that has ended (R6, R7), as for a discard.
 //!    Before that, blocks that only their fingerprint keeps are reclaimed, as on a full volume: they are written, and a dead block is worth
-//!    less than a write of zeros. So the stock serves a file system's journal that goes round for ever.
+//!    less than a write of zeros. So the stock serves a file system's journal that goes round forever.
 //! 3. What the stock needs is not given back to the host (`discard.rs`).
 
 use super::Space;
@@ -52,8 +52,8 @@ impl Space {
         self.free_written().saturating_sub(self.stock.blocks)
     }
 
-    /// The number of blocks that are to be reclaimed for the stock, if it is short: `under_way` are being reclaimed. Otherwise what replaces
-    /// them would go where the host has not written yet, or zeros would go there first.
+    /// The number of blocks that are to be reclaimed for the stock, if it is short: `under_way` are being reclaimed. Otherwise what would
+    /// replace them would go where the host has not written yet, or zeros would go there first.
     pub(super) fn lacks_in_stock(&self, under_way: u64) -> Option<u64> {
         let has = self.free_written() + under_way;
         (!self.unwritten.is_empty() && has < self.stock.blocks / SHORT_FRACTION).then(|| self.stock.blocks / SHORT_FRACTION * 2 - has)

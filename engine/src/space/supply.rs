@@ -2,7 +2,7 @@
 //!
 //! 1. On a device there is one kind of them. On a file there are two: blocks at which the host has written before, and others
 //!    (`unwritten.rs`).
-//! 2. A search visits the granules in turn, and goes round. It passes over those that have no block of its kind.
+//! 2. A search visits the granules in turn, and goes round. It skips those that have no block of its kind.
 
 use super::Space;
 use super::granules::GRANULE_BLOCKS;

@@ -28,9 +28,9 @@ pub fn fill(backing: &Backing, superblock: &Superblock) -> std::io::Result<u64> 
 #[must_use]
 pub fn about_copies(copies: bool) -> &'static str {
     if copies {
-        "Btrfs copies each block of this file that is overwritten, and writes its own metadata each time. A new file, made by --size, has \
-         copy-on-write switched off."
+        "Btrfs copies each block of this file that is overwritten. A new file, made by --size, has copy-on-write switched off."
     } else {
-        "Copy-on-write is switched off for this file: Btrfs would write more than the volume does. It keeps no checksums of it; Onefold does."
+        "Copy-on-write is switched off for this file. Btrfs still writes several blocks of its own at each sync: a partition or ext4 \
+         is better for flash."
     }
 }

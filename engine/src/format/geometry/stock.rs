@@ -4,7 +4,8 @@ use super::lookup::Geometry;
 
 /// The blocks of a piece, which is aligned on the store: flash is erased by pieces of this size, or by a few of them together.
 pub(crate) const PIECE_BLOCKS: u64 = 256;
-/// The stock is this part of the data blocks, as the journal that ext4 makes for itself is of its file system; and these many pieces at least and at most.
+/// The stock is this part of the data blocks, as the journal that ext4 makes for itself is of its file system; and this many pieces at
+/// least and at most.
 const STOCK_FRACTION: u64 = 32;
 const STOCK_PIECES: (u64, u64) = (1, 64);
 
