@@ -130,7 +130,7 @@ fn change_one(explorer: &mut Explorer, setting: &Setting, rng: &mut Rng) -> Resu
     let (disk, oracle) = (prepared.disk.clone(), prepared.oracle.clone());
     let machine = open_engine(&disk, setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
     let mut world = World::new(setting.clone(), disk, oracle, machine, rng.fork());
-    world.oracle.remember_all();
+    world.oracle.remember_late();
     let events = rng.u64(20..EVENTS);
     world.run_until(true, |w| w.traffic.events >= events)?;
     let closes = rng.bool();
@@ -141,8 +141,10 @@ fn change_one(explorer: &mut Explorer, setting: &Setting, rng: &mut Rng) -> Resu
     let left = world.disk.kill(rng);
     record!("--- killed");
     let mut oracle = world.oracle;
+    let mut cut = oracle.clone();
     oracle.reopen();
-    if rng.bool() { set(explorer, setting, left, &oracle, rng) } else { repair(explorer, setting, left, &oracle, rng) }
+    cut.reopen_rotten();
+    if rng.bool() { set(explorer, setting, left, &oracle, rng) } else { repair(explorer, setting, left, [&oracle, &cut], rng) }
 }
 
 /// Goes on until copies of the superblock are written and not flushed, or for some time.
@@ -204,16 +206,14 @@ fn live_on(explorer: &mut Explorer, setting: &Setting, end: LifeEnd, rng: &mut R
     explorer.live(&plan, end, 1, rng)
 }
 
-fn repair(explorer: &mut Explorer, setting: &Setting, mut left: SimDisk, oracle: &Oracle, rng: &mut Rng) -> Result<(), Violation> {
+/// Repairs a damaged volume, crashing on the way. The second oracle is for a log that was cut off: blocks that only its missing part named
+/// have what they had before.
+fn repair(explorer: &mut Explorer, setting: &Setting, mut left: SimDisk, oracles: [&Oracle; 2], rng: &mut Rng) -> Result<(), Violation> {
     if !damage(setting, &mut left, rng) {
         return Ok(());
     }
     let Some((Device { disk, moments, .. }, is_cut)) = repaired(left, rng)? else { return Ok(()) };
-    let mut oracle = oracle.clone();
-    if is_cut {
-        // Blocks that only the missing part of the log named have what they had before.
-        oracle.forgive();
-    }
+    let oracle = oracles[usize::from(is_cut)];
     for (is_done, moment) in moments.into_iter().map(|moment| (false, moment)).chain([(true, disk)]) {
         for after in power_losses(&moment, setting, rng) {
             let mark = record::mark();
