@@ -191,6 +191,6 @@ mod tests {
     #[test]
     fn codes_are_numbered_through() {
         let numbers: Vec<u8> = Exit::ALL.iter().map(|e| *e as u8).collect();
-        assert_eq!(numbers, (0..11).collect::<Vec<u8>>());
+        assert_eq!(numbers, (0..12).collect::<Vec<u8>>());
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn unwritten(file: &File, length: u64) -> Result<Option<Vec<Range<u64
     Ok(Some(found.ranges))
 }
 
-/// What was found so far.
+/// The ranges that were found so far.
 struct Found {
     ranges: Vec<Range<u64>>,
     /// Everything before this is known.

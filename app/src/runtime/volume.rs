@@ -70,7 +70,7 @@ pub struct Volume {
     ask_again: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// What an opening finds beside the volume itself.
+/// The surroundings in which an opening finds a volume.
 #[derive(Default)]
 pub struct Surroundings {
     /// The journal where clients outlive their server, with the open records of the last one.

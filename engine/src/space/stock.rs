@@ -14,7 +14,7 @@ use super::supply::Ground;
 use crate::io::{Io, Stage};
 use crate::schedule::Task;
 use crate::tables::{Access, Tables};
-use crate::units::{BLOCK_BYTES, Pbn, Time};
+use crate::units::{BLOCK_BYTES, Pbn};
 
 /// It is short when this part of it is left: kept blocks are reclaimed.
 const SHORT_FRACTION: u64 = 4;
@@ -22,19 +22,6 @@ const SHORT_FRACTION: u64 = 4;
 const LOW_FRACTION: u64 = 8;
 /// The time after which a piece that the host refused is tried again.
 const REFUSED_MS: u64 = 10_000;
-
-/// The stock's size, and what is being added to it.
-pub(super) struct Stock {
-    blocks: u64,
-    is_growing: bool,
-    refused: Option<Time>,
-}
-
-impl Stock {
-    pub fn of(blocks: u64) -> Self {
-        Self { blocks, is_growing: false, refused: None }
-    }
-}
 
 impl Space {
     /// The number of free blocks at which the host has written before, as far as the scan knows.

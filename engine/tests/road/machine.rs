@@ -41,7 +41,7 @@ pub struct Machine {
     pub retries: u64,
     /// Blocks written, by class.
     pub written: BTreeMap<Class, u64>,
-    /// What the device has done; writes by their first block.
+    /// The operations that the device has done; writes by their first block.
     pub history: Vec<Done>,
     /// The number of blocks that were read with their digests.
     pub digested: u64,

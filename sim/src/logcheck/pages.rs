@@ -99,7 +99,8 @@ impl Model {
             let both_name_it = || {
                 let (now, then) = (entry(now)?, entry(then)?);
                 let content = disk.cell(self.volume.block_of(pbn)).settled()?;
-                let is_upgrade = (now.kind, then.kind) == (Kind::Fingerprint, Kind::Checksum);
+                // It may have got its fingerprint and been found damaged before its page was written.
+                let is_upgrade = then.kind == Kind::Checksum && (now.kind == Kind::Fingerprint || now.is_suspect());
                 Some(is_upgrade && self.volume.says(&now, content) && self.volume.says(&then, content))
             };
             let is_suspect = || Some(entry(now)? == entry(then)?.suspect());

@@ -1,4 +1,4 @@
-//! What formatting does for the sake of the host's file system, where the store is a file.
+//! Preparations for the host's file system, where the store is a file.
 
 use crate::device::backing::Backing;
 use onefold_engine::format::Superblock;
