@@ -19,7 +19,6 @@ pub(crate) enum Task {
     Recount,
     OutOfLine,
     Scrub,
-    Mark,
     Scan,
     Bits,
     Replay,

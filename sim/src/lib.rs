@@ -9,7 +9,6 @@ pub mod words;
 pub mod ack_journal;
 pub mod disk;
 pub mod faulty_device;
-mod mended;
 mod objection;
 pub mod oracle;
 pub mod squeeze;
@@ -44,10 +43,7 @@ pub mod formatting;
 pub mod growing;
 pub mod kind;
 pub mod life;
-pub mod offline;
 pub mod plan;
-pub mod rot;
-pub mod scrubbing;
 pub mod spoil;
 
 #[cfg(feature = "measure")]

@@ -2,7 +2,6 @@
 
 use super::facts::{Facts, StorePlace};
 use onefold_engine::buffer::{BufferMut, Slice};
-use onefold_engine::interface::Op;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::{OnceLock, Weak};
@@ -33,8 +32,6 @@ pub enum Work {
     Discard { at: u64, length: u64 },
     /// Make these bytes read as zeros.
     Zero { at: u64, length: u64 },
-    /// Write zeros here, in a file, so that its host has written these bytes, and make that durable.
-    Fill { at: u64, length: u64 },
 }
 
 impl Work {
@@ -47,19 +44,6 @@ impl Work {
             Self::Flush => "flush",
             Self::Discard { .. } => "discard",
             Self::Zero { .. } => "zero",
-            Self::Fill { .. } => "fill",
-        }
-    }
-
-    /// Returns the operation that it carries out.
-    #[must_use]
-    pub const fn op(&self) -> Op {
-        match self {
-            Self::Read { .. } => Op::Read,
-            Self::Write { .. } => Op::Write,
-            Self::Flush => Op::Flush,
-            Self::Discard { .. } => Op::Discard,
-            Self::Zero { .. } | Self::Fill { .. } => Op::WriteZeroes,
         }
     }
 
@@ -67,9 +51,7 @@ impl Work {
     #[must_use]
     pub const fn at(&self) -> u64 {
         match self {
-            Self::Read { at, .. } | Self::Write { at, .. } | Self::Discard { at, .. } | Self::Zero { at, .. } | Self::Fill { at, .. } => {
-                *at
-            }
+            Self::Read { at, .. } | Self::Write { at, .. } | Self::Discard { at, .. } | Self::Zero { at, .. } => *at,
             Self::Flush => 0,
         }
     }

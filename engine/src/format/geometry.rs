@@ -11,7 +11,6 @@ mod extent;
 mod grow;
 mod lookup;
 mod plan;
-mod stock;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -23,4 +22,3 @@ pub use extent::{Extent, ExtentKind};
 pub use lookup::Geometry;
 pub(crate) use lookup::entry_of;
 pub use plan::Wish;
-pub(crate) use stock::PIECE_BLOCKS;

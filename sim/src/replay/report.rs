@@ -2,19 +2,19 @@
 
 use crate::account::SentUnits;
 use crate::replay::figures::{ByClass, Figures, Latency, Space};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The report of a replay of one trace on one scheme.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     pub trace: String,
-    pub scheme: String,
-    pub persistence: String,
+    pub scheme: &'static str,
+    pub persistence: &'static str,
     /// The number of changes that may wait for their answers; none for as many as memory allows.
     pub outstanding: Option<usize>,
-    pub device_model: String,
+    pub device_model: &'static str,
     /// The phase that is measured, or "whole" if the trace has no phase `run`.
     pub phase: String,
     #[serde(flatten)]
@@ -26,7 +26,7 @@ pub struct Report {
     /// The runs of blocks that follow each other for the client and on the device, in the end; none if the scheme has no volume.
     pub extents: Option<u64>,
     /// Any other counts of the scheme, from opening to close.
-    pub facts: BTreeMap<String, u64>,
+    pub facts: BTreeMap<&'static str, u64>,
 }
 
 struct Percent(f64);

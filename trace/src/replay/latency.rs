@@ -1,9 +1,9 @@
 //! Latencies of requests of one kind, summarized in a few numbers.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The time from sending a request to its answer, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
     pub count: u64,
     pub mean: f64,
