@@ -4,6 +4,7 @@ use crate::commands;
 use crate::exit::{Exit, Outcome};
 use crate::output;
 use crate::runtime::warnings;
+use crate::supervision::start::inherit_no_further;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -60,9 +61,15 @@ enum Verb {
     /// Keeps what clients hold while servers are replaced, for `attach`.
     #[command(hide = true)]
     Supervise(commands::supervise::Arguments),
+    /// Writes manual pages and completions below a folder, for packages.
+    #[command(hide = true)]
+    Manual(commands::manual::Arguments),
     /// Does for a front-end the work that neither supervisor nor server may do.
     #[command(hide = true)]
     Helper(commands::helper::Arguments),
+    /// Reads superblocks of stores that may never answer, for whoever looks for a volume.
+    #[command(hide = true)]
+    Glance(commands::glance::Arguments),
 }
 
 /// Returns the definition of the command line, from which manual pages and completions are made.
@@ -76,6 +83,9 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     // A server is started through /proc/self/exe, which would otherwise be its name.
     let _ = rustix::thread::set_name(c"onefold");
+    inherit_no_further();
+    // Past the limit on the size of files (`ulimit -f`) a write fails, which is reported; the signal would end a server.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     let cli = Cli::parse();
     log_to_stderr(match &cli.verb {
         Verb::Serve(_) | Verb::Supervise(_) | Verb::Helper(_) => true,
@@ -111,19 +121,21 @@ fn run(verb: Verb) -> Outcome<Exit> {
         }
         Verb::Serve(arguments) => commands::serve::run(&arguments),
         Verb::Supervise(arguments) => commands::supervise::run(&arguments),
+        Verb::Manual(arguments) => commands::manual::run(&arguments, &command()),
         Verb::Helper(arguments) => commands::helper::run(&arguments),
+        Verb::Glance(arguments) => commands::glance::run(&arguments).map(done),
     }
 }
 
-/// A server's log has times and more detail; a command's messages to its user have no times.
+/// A server's log has times and more detail; a command reports to its user in sentences.
 fn log_to_stderr(is_server: bool) {
     let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(if is_server { "info" } else { "warn" }));
-    let lines = tracing_subscriber::fmt::layer().with_target(false).with_writer(std::io::stderr);
-    let lines = lines.with_ansi(std::io::stderr().is_terminal());
     if is_server {
+        let lines = tracing_subscriber::fmt::layer().with_target(false).with_writer(std::io::stderr);
+        let lines = lines.with_ansi(std::io::stderr().is_terminal());
         tracing_subscriber::registry().with(lines.with_filter(filter)).with(warnings::Keep).init();
     } else {
-        tracing_subscriber::registry().with(lines.without_time().with_filter(filter)).init();
+        tracing_subscriber::registry().with(warnings::Show.with_filter(filter)).init();
     }
 }
 

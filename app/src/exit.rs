@@ -34,11 +34,13 @@ pub enum Exit {
     OtherFormat = 9,
     /// The front-end is not available on this machine.
     NoFrontend = 10,
+    /// The command line makes sense, but not for this volume as it is now.
+    State = 11,
 }
 
 impl Exit {
     /// All codes, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Done,
         Self::System,
         Self::Usage,
@@ -50,6 +52,7 @@ impl Exit {
         Self::DeviceFailed,
         Self::OtherFormat,
         Self::NoFrontend,
+        Self::State,
     ];
 
     /// Returns the code that a process of this program ended with; none where it was killed.
@@ -73,6 +76,7 @@ impl Exit {
             Self::DeviceFailed => "the device failed while attached; what was synced before is safe",
             Self::OtherFormat => "the volume was made by another version of onefold",
             Self::NoFrontend => "the front-end cannot be had on this machine",
+            Self::State => "the size or state of the volume does not allow it",
         }
     }
 
@@ -147,6 +151,8 @@ impl From<backing::OpenError> for Failed {
         match error {
             E::Missing { .. } => Self::new(Exit::NotFound, message),
             E::Permission { .. } => Self::new(Exit::NotPermitted, message).next("Use an account that may read and write it."),
+            E::ReadOnly { path } => Self::new(Exit::NotPermitted, message)
+                .next(format!("`onefold attach --read-only {}` serves what is there.", path.display())),
             E::InUse { .. } => Self::new(Exit::InUse, message).next("`onefold list` shows what is attached; `onefold detach` releases it."),
             E::NotAStore { .. } => Self::new(Exit::Usage, message).next("Name a file or a block device."),
             E::NotDirect { .. } => Self::new(Exit::System, message).next("--buffered uses it all the same, through the page cache."),
@@ -185,6 +191,6 @@ mod tests {
     #[test]
     fn codes_are_numbered_through() {
         let numbers: Vec<u8> = Exit::ALL.iter().map(|e| *e as u8).collect();
-        assert_eq!(numbers, (0..11).collect::<Vec<u8>>());
+        assert_eq!(numbers, (0..12).collect::<Vec<u8>>());
     }
 }

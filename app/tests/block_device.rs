@@ -93,6 +93,138 @@ fn a_device_is_told_from_others_and_has_a_name_that_stays() {
     }
 }
 
+/// A loop device over a file, which goes when it is dropped.
+struct Loop(String);
+
+impl Loop {
+    fn over(file: &str, options: &[&str]) -> Self {
+        Self(run(Command::new("losetup").args(["--find", "--show"]).args(options).arg(file)).trim().to_owned())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // The kernel keeps this for the next file that gets the device.
+        let _ = Command::new("blockdev").args(["--setrw", &self.0]).status();
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_read_only_device_is_refused_or_served_read_only() {
+    if !possible("a_read_only_device_is_refused_or_served_read_only") {
+        return;
+    }
+    let home = Home::new();
+    home.blank("disk", 32 << 20);
+    let disk = Loop::over(&home.path("disk"), &[]);
+    home.says(0, &["create", &disk.0]);
+    run(Command::new("blockdev").args(["--setro", &disk.0]));
+    let refused = home.says(7, &["attach", "--nbd", &disk.0]);
+    assert!(refused.contains("is read-only") && refused.contains("attach --read-only"), "{refused}");
+    home.says(7, &["create", "--force", &disk.0]);
+    home.says(7, &["set", "--label", "other", &disk.0]);
+    home.says(0, &["check", &disk.0]);
+    let socket = home.attach(&disk.0, &["--read-only"]);
+    let mut client = common::nbd_client::Client::ready_for(&socket, true, "");
+    assert_eq!(client.read(0, 4096).unwrap(), [0; 4096]);
+    drop(client);
+    home.says(0, &["detach", &disk.0]);
+}
+
+/// The table of partitions that is found on a device or image.
+fn partitions(at: &str) -> String {
+    run(Command::new("blkid").args(["-p", "-o", "value", "-s", "PTTYPE", at])).trim().to_owned()
+}
+
+#[test]
+fn partitions_of_a_disk_image_are_found() {
+    let test = "partitions_of_a_disk_image_are_found";
+    if !possible(test) || !have(test, &["sfdisk", "blkid", "dd"]) {
+        return;
+    }
+    let home = Home::new();
+    home.blank("image", 64 << 20);
+    home.write("script", "label: gpt\nstart=2048, size=65536, type=L\n");
+    run(Command::new("sh").args(["-c", "sfdisk --quiet \"$1\" <\"$2\"", "sh", &home.path("image"), &home.path("script")]));
+    assert_eq!(partitions(&home.path("image")), "gpt");
+    let (_, device) = attach(&home, "volume", "128M", &[]);
+    let to = format!("of={}", device.display());
+    run(Command::new("dd").args([&format!("if={}", home.path("image")), &to, "bs=1M", "oflag=direct", "conv=fsync"]));
+    assert_eq!(partitions(device.to_str().unwrap()), "gpt");
+    home.says(0, &["detach", "volume"]);
+}
+
+#[test]
+fn a_busy_device_names_its_users() {
+    let test = "a_busy_device_names_its_users";
+    if !possible(test) || !have(test, &["mkfs.ext4", "mount", "sleep"]) {
+        return;
+    }
+    let home = Home::new();
+    let (_, device) = attach(&home, "volume", "64M", &[]);
+    run(Command::new("mkfs.ext4").args(["-q"]).arg(&device));
+    let at = home.path("mount");
+    let mounted = Mounted::new(&device, &at);
+    let mut sleeper = Command::new("sleep").arg("100").current_dir(&at).spawn().unwrap();
+    let refused = home.says(4, &["detach", "volume"]);
+    assert!(refused.contains(&format!("mounted at {at}")), "{refused}");
+    assert!(refused.contains(&format!("process {} (sleep)", sleeper.id())), "{refused}");
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    drop(mounted);
+    let open = std::fs::File::open(&device).unwrap();
+    let exclusive = rustix::fs::open(&device, rustix::fs::OFlags::EXCL, rustix::fs::Mode::empty()).unwrap();
+    let refused = home.says(4, &["detach", "volume"]);
+    assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
+    drop((open, exclusive));
+    home.says(0, &["detach", "volume"]);
+}
+
+/// Returns the state of a volume, with its reason.
+fn state(home: &Home, volume: &str) -> String {
+    let status = home.json(&["status", volume]);
+    let condition = &status["attached"]["condition"];
+    format!("{} {}", condition["state"].as_str().unwrap(), condition["reason"].as_str().unwrap_or_default())
+}
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !condition() {
+        assert!(began.elapsed().as_secs() < 40, "waited in vain until {what}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+/// A device that is thin itself, here on a file system in memory that is too small.
+#[test]
+fn a_device_without_room_makes_writes_wait() {
+    let test = "a_device_without_room_makes_writes_wait";
+    if !possible(test) || !have(test, &["mount", "losetup"]) {
+        return;
+    }
+    let home = Home::new();
+    let below = home.path("below");
+    std::fs::create_dir(&below).unwrap();
+    run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=80M", "none", &below]));
+    let _mounted = Mounted(below.clone().into());
+    home.blank("below/disk", 400 << 20);
+    let disk = Loop::over(&home.path("below/disk"), &[]);
+    home.says(0, &["create", &disk.0]);
+    let device = home.says(0, &["attach", "--fuse", &disk.0]).trim().to_owned();
+    let (to, copy) = (format!("of={device}"), home.path("copy"));
+    run(Command::new("dd").args(["if=/dev/urandom", &format!("of={copy}"), "bs=1M", "count=100"]));
+    let mut writer = Command::new("dd").args([&format!("if={copy}"), &to, "bs=1M", "oflag=direct", "conv=fsync"]).spawn().unwrap();
+    until("it is full", || state(&home, &disk.0) == "full the host has no room for the store");
+    assert!(writer.try_wait().unwrap().is_none(), "the writer waits");
+    run(Command::new("mount").args(["-o", "remount,size=300M", &below]));
+    assert!(writer.wait().unwrap().success(), "it waited, and saw no error");
+    until("it serves", || state(&home, &disk.0) == "serving ");
+    run(Command::new("cmp").args(["-n", &(100 << 20).to_string(), &copy, &device]));
+    home.says(0, &["detach", &disk.0]);
+    home.says(0, &["check", "--data", &disk.0]);
+}
+
 #[test]
 fn btrfs_takes_three_volumes() {
     let test = "btrfs_takes_three_volumes";

@@ -51,7 +51,12 @@ fn all_that_are_named_are_attached_and_a_wrong_one_does_not_keep_the_others_away
     assert!(err.contains("/b.toml: /nowhere/b.img"), "{err}");
     configure(&home, "b", "volume = \"/nowhere/b.img\"\nmemroy = \"8M\"\n");
     let (out, err) = home.expect(2, &["attach", "--all"]);
-    assert!(out.is_empty() && err.contains("a is attached already: nbd+unix") && err.contains("--memroy"), "{out}{err}");
+    assert!(
+        out.is_empty()
+            && err.contains("a is attached already: nbd+unix")
+            && err.contains("b.toml: 'memroy' is no option of a volume; a similar one is memory"),
+        "{out}{err}"
+    );
     for name in ["a", "c"] {
         home.says(0, &["detach", name]);
     }
@@ -85,14 +90,21 @@ fn a_wrong_file_is_named_with_what_is_wrong_in_it() {
     home.says(0, &["create", "disk.img", "--size", "32M"]);
     let volume = format!("volume = \"{}\"\n", home.path("disk.img"));
     for (text, what) in [
-        (format!("{volume}memroy = \"8M\"\n"), "--memroy"),
-        (format!("{volume}memory = \"much\"\n"), "much"),
+        (format!("{volume}memroy = \"8M\"\n"), "'memroy' is no option"),
+        (format!("{volume}memory = \"much\"\n"), "invalid value 'much' for 'memory <SIZE>'"),
+        (format!("{volume}memory = true\n"), "memory <SIZE>"),
+        (format!("{volume}help = true\n"), "no option 'help'"),
         ("memory = \"8M\"\n".to_owned(), "no volume is named"),
         ("volume = [\n".to_owned(), "photos.toml"),
     ] {
         configure(&home, "photos", &text);
         home.complaint(2, &["attach", "photos"], what);
         home.complaint(2, &["attach", "photos"], "photos.toml");
+        let (_, complaint) = home.expect(2, &["attach", "photos"]);
+        assert!(
+            complaint.lines().all(|line| line.contains("attach --help") || !line.contains("--")),
+            "an option that nobody typed: {complaint}"
+        );
     }
     home.complaint(2, &["attach", "--all", "photos"], "--all");
     home.complaint(2, &["attach"], "<VOLUME>");

@@ -99,9 +99,9 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let home = Home::new();
     home.says(0, &["create", VOLUME, "--size", "64M"]);
     let before = home.read(VOLUME);
-    home.complaint(2, &["grow", VOLUME, "--size", "32M"], "cannot shrink to 32 MiB");
-    home.complaint(2, &["grow", VOLUME, "--logical", "32M"], "cannot see less: 32 MiB");
-    home.complaint(2, &["grow", VOLUME, "--logical", "100G"], "make the logical size smaller or the device larger");
+    home.complaint(11, &["grow", VOLUME, "--size", "32M"], "cannot shrink to 32 MiB");
+    home.complaint(11, &["grow", VOLUME, "--logical", "32M"], "cannot see less: 32 MiB");
+    home.complaint(11, &["grow", VOLUME, "--logical", "100G"], "make the logical size smaller or the device larger");
     home.complaint(2, &["grow", VOLUME, "--logical", "100000001"], "no multiple of 4096");
     home.complaint(3, &["grow", "nowhere"], "nowhere");
     home.blank("blank", 64 * MIB);
@@ -279,7 +279,8 @@ fn a_full_thin_volume_goes_on_after_it_has_grown() {
     }
     let home = Home::new();
     home.says(0, &["create", VOLUME, "--size", "32M", "--logical", "128M"]);
-    let device = home.says(0, &["attach", "--fuse", VOLUME, "--when-full", "wait=120"]).trim().to_owned();
+    let command = r#"echo "$ONEFOLD_LEVEL $ONEFOLD_STATE $ONEFOLD_MESSAGE" >> "$ONEFOLD_VOLUME.warnings""#;
+    let device = home.says(0, &["attach", "--fuse", VOLUME, "--when-full", "wait=120", "--on-warning", command]).trim().to_owned();
     let mounted = Mounted::of(&home, &device);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
@@ -300,4 +301,9 @@ fn a_full_thin_volume_goes_on_after_it_has_grown() {
     drop(mounted);
     home.says(0, &["detach", VOLUME]);
     is_sound(&home);
+    // The server that reported it as full is not the one that serves it since.
+    let warnings = String::from_utf8(home.read(&format!("{VOLUME}.warnings"))).unwrap();
+    let lines: Vec<&str> = warnings.lines().filter(|line| line.contains(" full ") || line.contains("room again")).collect();
+    assert!(lines.first().is_some_and(|line| line.starts_with("warning full")), "{warnings}");
+    assert_eq!(lines.last(), Some(&"info serving the volume has room again"), "{warnings}");
 }

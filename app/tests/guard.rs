@@ -2,6 +2,8 @@
 //! that look like one may have several.
 
 mod common;
+#[path = "guard/grows.rs"]
+mod grows;
 #[path = "guard/hosts.rs"]
 mod hosts;
 
@@ -94,6 +96,36 @@ fn a_file_and_a_loop_device_over_it_have_one_server() {
     home.attach(&file, &[]);
     refused(&Home::new(), &device.0);
     home.expect(0, &["detach", &file]);
+}
+
+/// The loop device is there before the server: mkfs would write over the volume, and knows no lock of the file.
+#[test]
+fn a_loop_device_over_the_file_of_an_attached_volume_is_not_for_mkfs() {
+    let test = "a_loop_device_over_the_file_of_an_attached_volume_is_not_for_mkfs";
+    if !can_loop(test) || !have(test, &["mkfs.ext4", "mount", "umount"]) {
+        return;
+    }
+    let home = Home::new();
+    home.expect(0, &["create", "two.img", "--size", "32M"]);
+    let file = home.path("two.img");
+    let device = Loop::over(&file, &[]);
+    home.attach(&file, &[]);
+    let mkfs = || Command::new("mkfs.ext4").args(["-q", "-F", &device.0]).output().unwrap();
+    let refused = mkfs();
+    let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && complaint.contains("in use"), "{complaint}");
+    home.expect(0, &["detach", &file]);
+    home.expect(0, &["check", "--data", &file]);
+    // Where it is mounted already, the volume has no server.
+    let began = Instant::now();
+    while !mkfs().status.success() {
+        assert!(began.elapsed() < Duration::from_secs(10), "the claim stays");
+    }
+    std::fs::create_dir(home.path("mounted")).unwrap();
+    run(Command::new("mount").args([&device.0, &home.path("mounted")]));
+    let (_, complaint) = home.expect(4, &["create", "--force", "two.img"]);
+    run(Command::new("umount").arg(home.path("mounted")));
+    assert!(complaint.contains("in use"), "{complaint}");
 }
 
 #[test]

@@ -101,6 +101,37 @@ fn deleting_in_the_volume_makes_room_on_its_host() {
     home.expect(0, &["check", &volume]);
 }
 
+/// The file system above deletes and trims: the host has room, and nobody has asked for anything.
+#[test]
+fn a_sparse_store_shrinks_within_a_minute_of_a_trim() {
+    let home = Home::new();
+    let volume = home.path("volume");
+    home.expect(0, &["create", &volume, "--size", "256M", "--sparse", "--buffered"]);
+    let socket = home.attach(&volume, &["--buffered"]);
+    let mut client = Client::ready_for(&socket, true, "");
+    let taken_mib = || std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&volume).unwrap()) * 512 / MIB;
+    write(&mut client, 0, 8, 1);
+    write(&mut client, 8, 96, 2);
+    let before = taken_mib();
+    assert!(before >= 104, "{before}");
+    client.command(TRIM, 0, 8 << 20, 96 << 20).unwrap();
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    let give_up = Instant::now() + Duration::from_secs(60);
+    // The stock stays, and pieces in which other blocks lie, too.
+    while taken_mib() > before - 80 {
+        assert!(Instant::now() < give_up, "{} MiB of {before} after a minute", taken_mib());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let mut bytes = vec![0; MIB as usize];
+    for i in 0..8 {
+        common::Dice(1000 + i).fill(&mut bytes);
+        assert!(client.read(i * MIB, MIB as u32).unwrap() == bytes, "MiB {i}");
+    }
+    drop(client);
+    home.expect(0, &["detach", &volume]);
+    home.expect(0, &["check", "--data", &volume]);
+}
+
 #[test]
 fn a_size_that_does_not_fit_takes_no_room() {
     let test = "a_size_that_does_not_fit_takes_no_room";

@@ -8,6 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// An architecture that is not this machine's.
+const OTHER_ARCH: &str = if cfg!(target_arch = "x86_64") { "arm64" } else { "amd64" };
+
 /// Runs a script of `./dev` in the work tree.
 fn dev(script: &str, words: &[&str]) -> Output {
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -67,6 +70,49 @@ fn output(home: &Home, program: &str, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Whoever has installed a package has no source: what the README names is there.
+fn is_for_its_reader(readme: &str, installed: &[String]) {
+    assert!(readme.contains("Do not keep the only copy") && readme.contains("Linux 6.9 or newer"), "{readme}");
+    for of_source in ["./dev", "docs/", "cargo", "](", "/usr/local"] {
+        assert!(!readme.contains(of_source), "{of_source} is of the source");
+    }
+    for page in readme.split("man onefold-").skip(1).filter_map(|rest| rest.split('`').next()) {
+        let has = |section| installed.contains(&format!("/usr/share/man/man{section}/onefold-{page}.{section}.gz"));
+        assert!(has(1) || has(7), "there is no page onefold-{page}");
+    }
+    let verbs = readme.lines().filter_map(|line| line.trim_start().strip_prefix("onefold ")).filter_map(|rest| rest.split(' ').next());
+    let verbs: Vec<&str> = verbs.collect();
+    assert!(verbs.len() > 5, "{verbs:?}");
+    for verb in verbs {
+        assert!(installed.contains(&format!("/usr/share/man/man1/onefold-{verb}.1.gz")), "there is no verb {verb}");
+    }
+}
+
+/// A program that is there already is packaged in seconds: no compiler runs.
+#[test]
+fn packages_of_a_program_that_is_there_build_nothing() {
+    if !common::have("packages_of_a_program_that_is_there_build_nothing", &["dpkg-deb", "dpkg-shlibdeps"]) {
+        return;
+    }
+    let home = Home::new();
+    fs::create_dir(home.path("bin")).unwrap();
+    for tool in ["cargo", "rustc", "cc"] {
+        home.write(&format!("bin/{tool}"), "#!/bin/sh\necho \"$0 $*\" >>\"$(dirname \"$0\")/ran\"\nexit 1\n");
+        fs::set_permissions(home.path(&format!("bin/{tool}")), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let path = format!("{}:{}", home.path("bin"), std::env::var("PATH").unwrap());
+    let words = ["tools/dev/package.sh", "--binary", env!("CARGO_BIN_EXE_onefold"), "--out", &home.path("packages"), "deb"];
+    let made = Command::new("bash").current_dir(tree).env("PATH", path).args(words).output().unwrap();
+    assert!(made.status.success(), "{}", says(&made));
+    assert!(!Path::new(&home.path("bin/ran")).exists(), "{}", String::from_utf8(home.read("bin/ran")).unwrap());
+    let deb = files(Path::new(&home.path("packages"))).remove(0);
+    let listed = output(&home, "dpkg-deb", &["--contents", deb.to_str().unwrap()]);
+    for file in ["/usr/share/man/man1/onefold-create.1.gz", "/usr/share/man/man7/onefold-tracing.7.gz", "/completions/onefold"] {
+        assert!(listed.contains(file), "{file} in {listed}");
+    }
+}
+
 #[test]
 fn packages_have_what_is_installed() {
     if !common::have("packages_have_what_is_installed", &["dpkg-deb", "dpkg-shlibdeps", "rpmbuild", "rpm"]) {
@@ -98,6 +144,9 @@ fn packages_have_what_is_installed() {
     listed.sort();
     installed.sort();
     assert_eq!(listed, installed, "both packages have the same files");
+    let readme = fs::read_to_string(home.path("tree/usr/share/doc/onefold/README.md")).unwrap();
+    is_for_its_reader(&readme, &listed);
+    assert!(control.contains("do not keep the only copy") && control.contains("Linux 6.9"), "{control}");
     let scripts = output(&home, "rpm", &["--query", "--scripts", "--package", package(".rpm")]);
     assert!(scripts.contains("systemctl stop 'onefold@*.service'"), "{scripts}");
 }
@@ -113,6 +162,8 @@ fn wrong_input_is_named_and_changes_nothing() {
         ("uninstall", vec!["--into", &root], "'--into'"),
         ("package", vec!["--out", &root, "tar"], "'tar'"),
         ("package", vec!["--out", &root, "--arch", "m68k"], "m68k: the architectures are amd64 and arm64"),
+        ("package", vec!["--out", &root, "--arch", "all", "--binary", env!("CARGO_BIN_EXE_onefold")], "--arch all is for two"),
+        ("package", vec!["--out", &root, "--arch", OTHER_ARCH, "--binary", env!("CARGO_BIN_EXE_onefold")], "is not for"),
         ("package", vec!["--out", &root, "--binary", "/no/such/program"], "/no/such/program"),
     ] {
         let output = dev(script, &words);

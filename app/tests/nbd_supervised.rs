@@ -72,6 +72,48 @@ fn a_client_that_connects_again_finds_all_that_was_acknowledged() {
     assert!(is_clean(&home));
 }
 
+/// Kills a server whose journal somebody has deleted, with one write that no flush covers.
+fn lose_the_journal(home: &Home) -> PathBuf {
+    volume(home);
+    let socket = home.attach("disk", &["--commit-period", "600000"]);
+    let mut client = Client::ready_for(&socket, true, "");
+    client.write(0, 0, &[1; 4096]).unwrap();
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    client.write(0, 0, &[2; 4096]).unwrap();
+    let server = home.processes("disk")[1];
+    signal(server, Signal::STOP);
+    let rings = left(home).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "ring"));
+    rings.for_each(|ring| std::fs::remove_file(ring).unwrap());
+    signal(server, Signal::KILL);
+    until("it is replaced", || home.run(&["status", "disk"]).status.success() && home.processes("disk")[1] != server);
+    socket
+}
+
+#[test]
+fn a_lost_journal_is_told_at_detach() {
+    let home = Home::new();
+    let _ = lose_the_journal(&home);
+    // The next server dies before anybody learns of it.
+    let server = home.processes("disk")[1];
+    signal(server, Signal::KILL);
+    until("it is replaced again", || home.run(&["status", "disk"]).status.success() && home.processes("disk")[1] != server);
+    assert!(home.says(0, &["status", "disk"]).contains("the acknowledgement journal of the last server is lost"));
+    home.complaint(8, &["detach", "disk"], "lost with its journal");
+    assert!(is_clean(&home));
+    home.attach("disk", &[]);
+    home.says(0, &["detach", "disk"]);
+}
+
+#[test]
+fn a_lost_journal_is_told_once() {
+    let home = Home::new();
+    let mut client = Client::ready_for(&lose_the_journal(&home), true, "");
+    assert_eq!(client.command(FLUSH, 0, 0, 0), Err(EIO));
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    drop(client);
+    home.says(0, &["detach", "disk"]);
+}
+
 #[test]
 fn an_address_stays_through_the_death_of_either() {
     let home = Home::new();
@@ -164,7 +206,7 @@ fn a_flush_tells_that_acknowledged_writes_are_lost() {
     let [supervisor, server] = home.processes("disk");
     signal(supervisor, Signal::STOP);
     signal(server, Signal::KILL);
-    let ring = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().contains(".ring.");
+    let ring = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "ring");
     left(&home).iter().filter(|path| ring(path)).for_each(|path| std::fs::remove_file(path).unwrap());
     signal(supervisor, Signal::CONT);
     let mut client = Client::ready_for(&socket, true, "");

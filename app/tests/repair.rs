@@ -116,11 +116,15 @@ fn what_nothing_describes_any_more_is_lost_by_name() {
     let pbn = home.json(&["dump", IMAGE, "--lbn", "300"])["leads_to"]["pbn"].as_u64();
     let data = region(&home, "data") + usize::try_from(pbn.expect("a block")).unwrap() * BLOCK;
     harm(&home, data, |block| block[2000] ^= 1);
+    let checked = home.says(6, &["check", IMAGE]);
+    assert!(checked.contains("the 100 logical blocks LBN 100 to LBN 199 hold") && checked.contains("check --data --repair"), "{checked}");
     let report: Value = serde_json::from_str(&home.says(6, &["check", "--repair", "--data", "--yes", "--json", IMAGE])).unwrap();
     let lost = lost(&report);
     assert!((100..200).chain([300]).all(|lbn| lost.contains(&lbn)) && lost.len() < 120, "{lost:?}");
     assert_eq!(unreadable(&home), lost, "what is lost is an error, and nothing else is");
-    assert!(home.says(6, &["check", "--data", IMAGE]).contains("are lost; writing or discarding them heals them"));
+    let checked = home.says(6, &["check", "--data", IMAGE]);
+    assert!(checked.contains("are lost; writing or discarding them heals them"), "{checked}");
+    assert!(!checked.contains("--repair") && checked.contains("Nothing is left to repair"), "{checked}");
     let again = home.says(0, &["check", "--repair", IMAGE]);
     assert!(again.contains(&format!("{} logical blocks", lost.len())) && again.contains("nothing to repair"), "{again}");
 

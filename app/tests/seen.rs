@@ -16,7 +16,7 @@ const LABEL: &str = "my \"photos\"";
 
 /// Returns the value of each sample, by its name and labels; all lines have to follow the format.
 fn samples(text: &str) -> BTreeMap<String, u64> {
-    let (mut found, mut family) = (BTreeMap::new(), String::new());
+    let (mut found, mut family, mut is_histogram) = (BTreeMap::new(), String::new(), false);
     for line in text.lines() {
         if let Some(help) = line.strip_prefix("# HELP ") {
             let (name, help) = help.split_once(' ').expect("a help text");
@@ -25,11 +25,14 @@ fn samples(text: &str) -> BTreeMap<String, u64> {
         } else if let Some(kind) = line.strip_prefix("# TYPE ") {
             let kind = kind.strip_prefix(&format!("{family} ")).unwrap_or_else(|| panic!("{line} after the help of {family}"));
             assert_eq!(kind == "counter", family.ends_with("_total"), "{line}");
+            is_histogram = kind == "histogram";
         } else {
             let (name, value) = line.rsplit_once(' ').expect("a value");
-            assert!(name.starts_with(&format!("{family}{{store=\"")), "{line} below {family}");
-            assert!(name.contains("label=\"my \\\"photos\\\"\""), "{line}");
-            let before = found.insert(name.to_owned(), value.parse().unwrap_or_else(|_| panic!("{line}")));
+            let (of, _) = name.split_once("{store=\"").unwrap_or_else(|| panic!("{line}"));
+            let part = of.strip_prefix(&family).unwrap_or_else(|| panic!("{line} below {family}"));
+            assert!(if is_histogram { ["_bucket", "_sum", "_count"].contains(&part) } else { part.is_empty() }, "{line} below {family}");
+            assert!(name.contains("label=\"my \\\"photos\\\""), "{line}");
+            let before = found.insert(name.to_owned(), value.parse::<f64>().unwrap_or_else(|_| panic!("{line}")) as u64);
             assert_eq!(before, None, "{line} twice");
         }
     }
@@ -60,6 +63,12 @@ fn prometheus_sees_what_json_has() {
     assert_eq!(value(&found, "client_bytes_total", "request=\"writes\""), Some(3 * 4096));
     assert_eq!(value(&found, "blocks", "links=\"free\""), json["space"]["free_blocks"].as_u64());
     assert!(value(&found, "memory_limit_bytes", "part=\"index\"") > Some(0));
+    assert_eq!(value(&found, "state", "state=\"serving\""), Some(1));
+    assert_eq!(value(&found, "client_request_seconds_count", "request=\"writes\""), Some(3));
+    assert_eq!(value(&found, "client_request_seconds_bucket", "request=\"writes\",le=\"+Inf\""), Some(3));
+    assert_eq!(value(&found, "device_errors_total", "command=\"writes\""), Some(0));
+    assert_eq!(value(&found, "damage_reports_total", ""), Some(0));
+    assert!(value(&found, "host_available_bytes", "") <= value(&found, "host_bytes", ""));
     drop(client);
     home.says(0, &["detach", IMAGE]);
     let found = samples(&home.says(0, &["stats", IMAGE, "--prometheus"]));
@@ -106,7 +115,7 @@ fn page(socket: &str, request: &str) -> String {
 fn a_scraper_sees_all_attached_volumes_on_a_socket() {
     let home = Home::new();
     for image in ["a.img", "b.img", "c.img"] {
-        home.says(0, &["create", image, "--size", "32M", "--label", LABEL]);
+        home.says(0, &["create", image, "--size", "32M", "--label", &format!("{LABEL} {image}")]);
     }
     let _volumes = ["a.img", "b.img"].map(|image| home.attach(image, &[]));
     let socket = home.path("metrics");
@@ -119,7 +128,12 @@ fn a_scraper_sees_all_attached_volumes_on_a_socket() {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("text/plain; version=0.0.4"), "{head}");
     let found = samples(body);
-    assert_eq!(body, home.says(0, &["stats", "--prometheus"]), "as it is printed");
+    // Others use the disk meanwhile.
+    let of_volumes = |text: &str| {
+        let is_of_it = |line: &&str| !["onefold_disk_", "onefold_host_"].iter().any(|other| line.starts_with(other));
+        text.lines().filter(is_of_it).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(of_volumes(body), of_volumes(&home.says(0, &["stats", "--prometheus"])), "as it is printed");
     let of = |samples: &BTreeMap<String, u64>, name: &str, image: &str| value(samples, name, &home.path(image));
     assert_eq!(["a.img", "b.img", "c.img"].map(|image| of(&found, "attached", image)), [Some(1), Some(1), None]);
     assert!(page(&socket, "GET /").starts_with("HTTP/1.1 404 "));

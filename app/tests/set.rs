@@ -37,6 +37,38 @@ fn a_new_label_is_the_name_of_the_volume_and_changes_nothing_else() {
 }
 
 #[test]
+fn sectors_become_smaller_at_any_time_and_larger_while_nothing_is_written() {
+    let home = created();
+    let sector = |home: &Home| home.json(&["status", IMAGE])["volume"]["sector_bytes"].as_u64();
+    assert_eq!(sector(&home), Some(512), "as images of disks have it");
+    home.says(0, &["set", IMAGE, "--sector", "4096"]);
+    assert_eq!(sector(&home), Some(4096));
+    let socket = home.attach(IMAGE, &[]);
+    Client::ready_for(&socket, true, "").write(0, 0, &[7; 4096]).unwrap();
+    home.says(0, &["detach", IMAGE]);
+    home.says(0, &["set", IMAGE, "--sector", "512"]);
+    assert_eq!(sector(&home), Some(512));
+    home.complaint(5, &["set", IMAGE, "--sector", "4096"], "sectors of 512");
+    home.complaint(2, &["set", IMAGE, "--sector", "1024"], "512 or 4096");
+    assert!(opened(&home, IMAGE, &[]) == [7; 4096]);
+    home.says(0, &["detach", IMAGE]);
+}
+
+#[test]
+fn a_label_belongs_to_one_volume() {
+    let home = created();
+    home.complaint(2, &["create", "other", "--size", "32M", "--label", "photos"], "disk.img has that label already");
+    assert!(!std::path::Path::new(&home.path("other")).exists());
+    home.says(0, &["create", "other", "--size", "32M"]);
+    home.complaint(2, &["set", "other", "--label", "photos"], "disk.img has that label already");
+    home.says(0, &["set", IMAGE, "--label", "photos"]);
+    home.says(0, &["create", IMAGE, "--force", "--label", "photos"]);
+    home.says(0, &["attach", "--nbd", IMAGE]);
+    home.complaint(2, &["set", "other", "--label", "photos"], "disk.img has that label already");
+    home.says(0, &["detach", "photos"]);
+}
+
+#[test]
 fn all_copies_of_the_superblock_have_it() {
     let home = created();
     home.says(0, &["set", IMAGE, "--label", "holiday"]);
@@ -70,6 +102,52 @@ fn a_default_holds_for_the_next_attachment_unless_it_names_another() {
         places.is_some_and(|blocks| blocks > 0)
     };
     assert_eq!((has_log(&[]), has_log(&["--commit-mode", "log"])), (false, true));
+}
+
+/// Those for which `/etc/onefold` was the only place before.
+#[test]
+fn memory_compression_and_the_wait_for_room_have_defaults_too() {
+    let home = created();
+    let before = home.json(&["set", IMAGE])["defaults"].clone();
+    assert_eq!(
+        (&before["memory_bytes"], &before["compress"], &before["full_wait_ms"]),
+        (&(64 << 20).into(), &"all".into(), &60_000.into())
+    );
+    // Bit 5 of the features that another program must know.
+    let has_feature = || home.read(IMAGE)[32] & 32 != 0;
+    assert!(!has_feature());
+    let table = home.says(0, &["set", IMAGE, "--memory", "8M", "--compress", "off", "--when-full", "error"]);
+    for (row, value) in [("default memory", "8 MiB"), ("default compress", "off"), ("default when full", "error")] {
+        assert!(table.lines().any(|line| line.starts_with(row) && line.trim_end().ends_with(value)), "{row}: {table}");
+    }
+    assert!(has_feature());
+    let attached = |options: &[&str], word: &str| {
+        let socket = home.attach(IMAGE, options);
+        let mut client = Client::ready_for(&socket, true, "");
+        let packed = || home.json(&["stats", IMAGE])["packing"]["packed_blocks"].as_u64().unwrap();
+        // On a machine that is busy a block may go out before it is compressed.
+        for round in 0..20 {
+            let lines = (0..4096).map(|line| format!("{word} {round:3} {line:5}\n").into_bytes()).collect::<Vec<_>>().concat();
+            client.write(0, round * 65536, &lines[..65536]).unwrap();
+            client.command(FLUSH, 0, 0, 0).unwrap();
+            if packed() > 0 {
+                break;
+            }
+        }
+        let parts = home.json(&["status", IMAGE])["attached"]["condition"]["memory"].clone();
+        let memory: u64 = parts.as_array().unwrap().iter().filter_map(|part| part["limit_bytes"].as_u64()).sum();
+        let has_packed = packed() > 0;
+        home.says(0, &["detach", IMAGE]);
+        (memory <= 8 << 20, has_packed)
+    };
+    assert_eq!(attached(&[], "first"), (true, false));
+    assert_eq!(attached(&["--memory", "32M", "--compress", "all"], "again"), (false, true), "what is typed comes first");
+    home.complaint(2, &["set", IMAGE, "--memory", "1M"], "at least 2 MiB are needed");
+    home.complaint(2, &["set", IMAGE, "--when-full", "wait=0"], "from 1 to 86400 seconds");
+    // With the program's own ones the volume is as it was made, and programs that know no others serve it again.
+    home.says(0, &["set", IMAGE, "--memory", "64M", "--compress", "all", "--when-full", "wait"]);
+    assert_eq!(home.json(&["set", IMAGE])["defaults"], before);
+    assert!(!has_feature(), "older programs serve it again");
 }
 
 #[test]

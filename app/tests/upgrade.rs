@@ -5,6 +5,7 @@ mod common;
 use common::home::Home;
 use common::nbd_client::*;
 use common::{BINARY, Dice, have, rounds, skipped};
+use onefold::attachment::control::HANDOVER_VERSION;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -90,10 +91,10 @@ fn a_program_that_cannot_take_over_changes_nothing() {
         answer
     };
     assert!(ask(BINARY, 99).contains("this version cannot take over"));
-    assert!(ask("/no/such/program", 1).contains("cannot run /no/such/program"));
+    assert!(ask("/no/such/program", HANDOVER_VERSION).contains("cannot run /no/such/program"));
     assert_eq!(home.processes(VOLUME), before);
     // It can be run, and ends at once: the program before goes on.
-    ask("/bin/false", 1);
+    ask("/bin/false", HANDOVER_VERSION);
     let mut client = Client::ready_for(&socket, true, "");
     client.write(0, 0, &[7; 4096]).unwrap();
     let [supervisor, server] = home.processes(VOLUME);

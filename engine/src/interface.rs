@@ -166,11 +166,13 @@ pub enum Action {
     Flush {
         io: IoId,
     },
-    /// Tell the device that these bytes are unused. The device may ignore it.
+    /// Tell the device that these bytes are unused. The device may ignore it. With `fill`, the store is a file: write zeros there, so that
+    /// its host has written at these bytes, and make that durable, so that no later flush has to.
     Discard {
         io: IoId,
         at: Bytes,
         length: Bytes,
+        fill: bool,
     },
     /// Compute the digest of one block that the engine merged.
     Digest {
@@ -228,6 +230,7 @@ pub enum Event {
         io: IoId,
         result: Result<(), IoFailure>,
     },
+    /// A discard has ended, or a filling with zeros. Neither promises anything: if it failed, nothing was discarded or filled.
     Discarded {
         io: IoId,
         result: Result<(), IoFailure>,
@@ -320,16 +323,18 @@ pub enum Notice {
     CountersUsedUp,
     /// There is damage that no crash explains (P6).
     Damage { what: &'static str, at: u64 },
-    /// The device had lost a copy of what memory still has, which is written again.
+    /// The device had lost a copy of what memory still has, which is written again, durably.
     Mended { what: &'static str, at: u64 },
-    /// A scrub has ended. It found `damaged` pieces of 4 KiB, and came to `lost` logical blocks; `mended` other pieces are written again.
+    /// A scrub has ended. It found `damaged` pieces of 4 KiB, and came to `lost` logical blocks; `mended` other pieces are durably
+    /// whole again.
     Scrubbed { damaged: u64, mended: u64, lost: u64 },
     /// A thin volume fills: this percentage of its data blocks is in use. It is reported at 80 and every 5 above.
     Filling { percent: u64, unpacked: Option<Unpacked> },
     /// A write finds no room. Writes that need some wait for this time, or fail at once (0).
-    Full { wait_ms: u64 },
+    /// `on_host`: the store has no room, whatever the volume has.
+    Full { wait_ms: u64, on_host: bool },
     /// Writes have waited for room this long, and fail (ENOSPC) from here on.
-    NoSpace { waited_ms: u64 },
+    NoSpace { waited_ms: u64, on_host: bool },
     /// There is room again.
     RoomAgain,
     /// The log is still being read. This is reported repeatedly while an opening takes long.

@@ -25,6 +25,8 @@ pub struct Ledger {
     pub device_fua_writes: u64,
     pub device_discards: u64,
     pub device_discarded_bytes: u64,
+    /// The bytes of zeros that were written ahead for the stock of a store in a file; they count as written data, too.
+    pub filled_bytes: u64,
     /// 4 KiB units, bytes and requests that clients wrote.
     pub client_units: u64,
     pub client_bytes: u64,

@@ -29,18 +29,21 @@ pub enum ScrubOrder {
     Cancel,
 }
 
-/// The room in the file system of a store that is a sparse file.
+/// The room below a store: in the file system of a sparse file, or on a device that is thin itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreRoom {
     /// Little room is left: unused blocks are given back.
     pub is_short: bool,
     /// The number of new blocks that clients may write until the next report. 0: none, so that blocks under way have room.
     pub blocks: u64,
+    /// The store has refused writes for want of room a moment ago. Those that it still refuses (`blocks` is 0) were not done, and are sent
+    /// again until they are, or until [`Engine::waits_for_room`](crate::Engine::waits_for_room) says that nobody waits any more.
+    pub refuses: bool,
 }
 
 impl Default for StoreRoom {
     /// Unlimited room.
     fn default() -> Self {
-        Self { is_short: false, blocks: u64::MAX }
+        Self { is_short: false, blocks: u64::MAX, refuses: false }
     }
 }

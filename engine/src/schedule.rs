@@ -19,6 +19,7 @@ pub(crate) enum Task {
     Recount,
     OutOfLine,
     Scrub,
+    Mark,
     Scan,
     Bits,
     Replay,

@@ -1,22 +1,11 @@
 //! The settings of an engine, for users and for the papers' ablations.
 
-pub use crate::format::superblock::Persistence;
+pub use crate::format::superblock::{Compression, Persistence};
 
-use crate::format::superblock::{CommitMode, StartSettings};
+use crate::format::geometry::PIECE_BLOCKS;
+use crate::format::superblock::{CommitMode, FULL_WAIT_S_DEFAULT, MEMORY_BYTES_DEFAULT, StartSettings};
 use crate::format::unit::SLOTS_MAX;
 use std::ops::RangeInclusive;
-
-/// The blocks that the log compresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compression {
-    /// None: every unit is plain.
-    Off,
-    /// New blocks of small epochs, into the units that record them.
-    Carriers,
-    /// These, and the new blocks of large epochs, several in one block.
-    #[default]
-    All,
-}
 
 /// After this number of units that clients write, 64 MiB, the superblock is written again for its ledger. A flush and two blocks are a
 /// small cost beside them.
@@ -78,6 +67,9 @@ pub struct Facts {
     /// The front-end can send a write that finds no room again, and holds nothing of it meanwhile. It gets the answer
     /// [`Full`](crate::interface::Failure::Full).
     pub retries_when_full: bool,
+    /// The store is a sparse file: what clients discard goes back to its host when nothing near it has changed for this long; 0 where it
+    /// stays until it is needed.
+    pub trim_rest_ms: u64,
 }
 
 /// The knobs that only a simulation or a measurement turns. A server has the defaults.
@@ -87,6 +79,8 @@ pub struct Knobs {
     pub carrier_slots_max: usize,
     /// The number of freed blocks that is worth a batch of discards.
     pub discard_batch_blocks: u64,
+    /// The blocks of a piece of a store in a file: what is written ahead, and given back, at once.
+    pub stock_piece_blocks: u64,
     /// The most links of a block, including that of its fingerprint. It is 254 on real volumes; a simulation has less, to reach the limit.
     pub refs_limit: u8,
     /// Blocks in one window of a recount. Memory is another bound.
@@ -154,7 +148,7 @@ impl Default for Settings {
             verify_duplicates: false,
             min_run: 1,
             discard_freed: true,
-            memory_bytes: 64 << 20,
+            memory_bytes: MEMORY_BYTES_DEFAULT,
             keep_ms: 0,
             full_wait_ms: 0,
             adapts_to_duplication: false,
@@ -174,6 +168,7 @@ impl Default for Facts {
             journal_contents_max: 1 << 8,
             journal_lost: false,
             retries_when_full: false,
+            trim_rest_ms: 0,
         }
     }
 }
@@ -183,6 +178,7 @@ impl Default for Knobs {
         Self {
             carrier_slots_max: SLOTS_MAX,
             discard_batch_blocks: 1024,
+            stock_piece_blocks: PIECE_BLOCKS,
             refs_limit: 254,
             recount_window_blocks: 1 << 20,
             recount_pages_per_second: 4096,
@@ -200,7 +196,7 @@ impl Default for Knobs {
     }
 }
 
-/// The settings that the superblock keeps.
+/// The settings that the superblock of a new volume keeps. Those that a volume gets by `set` only have the program's defaults.
 impl From<&Settings> for StartSettings {
     fn from(settings: &Settings) -> Self {
         Self {
@@ -212,6 +208,9 @@ impl From<&Settings> for StartSettings {
             verify_reads: settings.verify_reads,
             verify_duplicates: settings.verify_duplicates,
             discard_freed: settings.discard_freed,
+            compression: Compression::default(),
+            memory_bytes: MEMORY_BYTES_DEFAULT,
+            full_wait_s: FULL_WAIT_S_DEFAULT,
         }
     }
 }
@@ -228,6 +227,9 @@ impl From<&StartSettings> for Settings {
             verify_reads: start.verify_reads,
             verify_duplicates: start.verify_duplicates,
             discard_freed: start.discard_freed,
+            compression: start.compression,
+            memory_bytes: start.memory_bytes,
+            full_wait_ms: start.full_wait_s * 1000,
             ..Self::default()
         }
     }

@@ -60,12 +60,14 @@ pub struct ScrubCounts {
     pub kib_per_second: u32,
     /// The pieces that it has read since the volume was opened, or since it began.
     pub read_units: u64,
-    /// The damaged pieces that it has found since it began.
+    /// The number of scrubs of this volume that have ended. The next three are of the last one where none is under way.
+    pub ended: u32,
+    /// The damaged pieces that it has found.
     pub damaged: u64,
-    /// Those that it found since the volume was opened and that are written again.
+    /// Those that were damaged and are durably whole again.
     pub mended: u64,
-    /// The lost logical blocks that it has come to since it began: nothing says what they hold, and reads of them fail until they are
-    /// written or discarded.
+    /// The lost logical blocks that it has come to: nothing says what they hold, and reads of them fail until they are written or
+    /// discarded.
     pub lost: u64,
     /// The first pieces that it found since the volume was opened, damaged or written again.
     pub listed: Vec<DamagedPiece>,
@@ -87,9 +89,13 @@ pub struct Stats {
     pub phase: &'static str,
     /// The progress of an opening that reads a log.
     pub opening: Option<Progress>,
+    /// A write or a flush of the device has failed: nothing is written any more.
+    pub failed: bool,
     pub read_only: bool,
     /// There is no block for writes that need a new one.
     pub full: bool,
+    /// The store, rather than the volume, has no room for them.
+    pub full_on_host: bool,
     pub data_blocks: u64,
     pub logical_blocks: u64,
     pub reserve_blocks: u64,

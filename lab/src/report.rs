@@ -5,11 +5,14 @@ use onefold::exit::{Exit, Failed, Outcome};
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
 use onefold_sim::papers::report::{Options, report};
-use onefold_sim::papers::targets::{Target, WRITE_RATIOS};
+use onefold_sim::papers::targets::{OWN_MODEL, Target};
 use onefold_sim::replay::scheme::Scheme;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+
+/// The project's table of recorded figures.
+const FIGURES: &str = "docs/figures.tsv";
 
 /// Replay every recorded trace on every scheme, and write the papers' figures beside ours
 ///
@@ -40,6 +43,18 @@ pub struct Arguments {
     /// File of what was measured live, which `./dev bench smartdedup-fio` leaves.
     #[arg(long, value_name = "FILE", value_parser = parse_file)]
     live: Option<PathBuf>,
+    /// Table of the project's recorded figures, which some rows are judged by. Default: docs/figures.tsv, if it is there.
+    #[arg(long, value_name = "FILE", value_parser = parse_figures)]
+    figures: Option<PathBuf>,
+    /// Results of an earlier report (results.json, or results.json.zst): only what they lack is replayed.
+    #[arg(long, value_name = "FILE", value_parser = parse_stored)]
+    stored: Option<PathBuf>,
+    /// Replay nothing: write the pages anew of the results that --stored names.
+    #[arg(long, requires = "stored")]
+    no_replay: bool,
+    /// Name of the revision that replays, for the pages.
+    #[arg(long, value_name = "NAME")]
+    revision: Option<String>,
     /// Threads that replay.
     #[arg(long, value_name = "N", default_value = "2")]
     jobs: NonZeroUsize,
@@ -63,6 +78,18 @@ fn parse_writes(typed: &str) -> Result<u64, String> {
 fn parse_file(typed: &str) -> Result<PathBuf, String> {
     let file = PathBuf::from(typed);
     if file.is_file() { Ok(file) } else { Err("no file is there; ./dev bench smartdedup-fio makes such".to_owned()) }
+}
+
+/// Parses the results of an earlier report: the file has to be there.
+fn parse_stored(typed: &str) -> Result<PathBuf, String> {
+    let file = PathBuf::from(typed);
+    if file.is_file() { Ok(file) } else { Err("no file is there; onefold-lab report writes results.json".to_owned()) }
+}
+
+/// Parses the table of figures: one that the user names has to be there; the default one need not.
+fn parse_figures(typed: &str) -> Result<PathBuf, String> {
+    let file = PathBuf::from(typed);
+    if file.is_file() { Ok(file) } else { Err("no file is there; the project's own is docs/figures.tsv".to_owned()) }
 }
 
 #[derive(Debug, Serialize)]
@@ -98,9 +125,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
         schemes: arguments.schemes.clone(),
         made_writes: arguments.made_writes,
         live: arguments.live.clone(),
+        figures: arguments.figures.clone().or_else(|| Some(PathBuf::from(FIGURES)).filter(|file| file.is_file())),
+        stored: arguments.stored.clone(),
+        replays_nothing: arguments.no_replay,
+        revision: arguments.revision.clone(),
         threads: arguments.jobs.get(),
     };
-    let targets = report(&options, &WRITE_RATIOS).map_err(|error| Failed::new(Exit::Usage, error))?;
+    let targets = report(&options, &OWN_MODEL).map_err(|error| Failed::new(Exit::Usage, error))?;
     let judged = Judged { page: options.out.join("index.html"), targets };
     print(&judged, Style::of(arguments.json));
     judged.failure().map_or(Ok(()), Err)
@@ -109,11 +140,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onefold_sim::papers::targets::Source;
 
     #[test]
     fn a_missed_target_fails_the_command() {
         let target = |holds| Target {
             name: "ordered-weak-05_vehicle".into(),
+            source: Source::Ours,
             value: 0.8,
             unit: "units/unit",
             target: "<= 0.1".into(),

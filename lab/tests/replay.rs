@@ -84,6 +84,15 @@ fn a_report_of_one_scheme_is_written_and_judged() {
     home.complaint(2, &["report", "--jobs", "0"], "--jobs");
     home.complaint(2, &["report", "--made-writes", "few"], "'few' is no number of them");
     home.complaint(2, &["report", "--live", "nowhere"], "./dev bench smartdedup-fio");
+    home.complaint(2, &["report", "--stored", "nowhere"], "results.json");
+    home.complaint(2, &["report", "--figures", "nowhere"], "docs/figures.tsv");
+    home.complaint(2, &["report", "--no-replay"], "--stored");
+    let again = home.json(&["report", "--stored", "report/results.json", "--no-replay", "--out", "again"]);
+    let verdicts = |report: &serde_json::Value| {
+        let of = |target: &serde_json::Value| (target["name"].clone(), target["source"].clone(), target["holds"].clone());
+        report["targets"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(&again), verdicts(&judged), "judged again as they are stored");
     assert!(String::from_utf8(home.read("report/smartdedup.html")).unwrap().contains("Figure 8"));
 }
 

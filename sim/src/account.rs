@@ -1,13 +1,13 @@
 //! A machine's account of its own work. Its driver counts independently; the account is compared with that, or adds what no driver can see.
 
 use onefold_engine::stats::{EpochCounts, Ledger, Stats, Units};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Defines a struct of counts that never decrease.
 macro_rules! counts {
     ($(#[$about:meta])* pub struct $name:ident { $($(#[$what:meta])* pub $field:ident: u64,)* }) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct $name { $($(#[$what])* pub $field: u64,)* }
 
         impl $name {
@@ -69,7 +69,7 @@ impl From<EpochCounts> for SentUnits {
 }
 
 /// The log's epochs that wrote units, by whether blocks could be stored in the units' slots.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEpochs {
     /// Epochs of up to 64 new blocks, of which at least one compressed to 3,500 bytes or less.
     pub riding: SentUnits,

@@ -5,6 +5,7 @@
 //! 2. After a failure of the device (A5) the journal is there, but any of the promised data may be missing: each block holds what was
 //!    flushed or a newer version of its own. If something acknowledged is missing, the first request that waits for durability fails; if it
 //!    succeeds, nothing is missing.
+//! 3. There is one journal, which goes from server to server: nothing is added to it before the replay of what was found in it has ended.
 
 use crate::content::Shared;
 use crate::oracle::Oracle;
@@ -16,23 +17,31 @@ use onefold_engine::units::Epoch;
 #[derive(Clone, Debug, Default)]
 pub struct AckJournal {
     /// The promises that the last server left; they stay until they are durable.
-    copied: Vec<Promised>,
+    found: Vec<Promised>,
     in_force: Vec<Promise>,
     /// The changes that the last durable epoch has left on the medium.
     traces: Traces,
-    /// The contents that clients may find in each block once the copied promises are durable.
+    /// The contents that clients may find in each block once the promises that were found are durable.
     expected: Vec<(u64, Vec<Shared>)>,
     /// Whether an earlier server made it.
     was_inherited: bool,
-    /// Whether the copied promises are not known to be durable yet.
+    /// Whether the promises that were found are not known to be durable yet.
     replaying: bool,
+    /// Whether this server has reported that its replay has ended (3).
+    takes_promises: bool,
     /// Whether the last server's device had failed, and it has not been reported yet whether anything is lost (2).
     in_doubt: bool,
 }
 
 impl AckJournal {
     /// Appends promises, in order.
-    pub fn remember(&mut self, promises: Vec<Promise>) {
+    ///
+    /// # Errors
+    /// Fails if the replay has not ended (3).
+    pub fn remember(&mut self, promises: Vec<Promise>) -> Result<(), Violation> {
+        if !self.takes_promises {
+            return Err(violation!("journal: {promises:?} are added before the replay has ended"));
+        }
         let lbn_of = |what: &Promised| match *what {
             Promised::Link { lbn, .. } | Promised::Zero { lbn } | Promised::Content { lbn, .. } => Some(lbn),
             Promised::Unmap { .. } => None,
@@ -44,6 +53,7 @@ impl AckJournal {
             }
             self.in_force.push(promise);
         }
+        Ok(())
     }
 
     /// Forgets the promises of epochs up to this one, which is durable and has left these changes on the medium.
@@ -58,8 +68,9 @@ impl AckJournal {
     /// # Errors
     /// Fails if a block was found to hold something else already.
     pub fn replayed(&mut self, oracle: &mut Oracle) -> Result<Vec<u64>, Violation> {
-        self.copied.clear();
+        self.found.clear();
         self.replaying = false;
+        self.takes_promises = true;
         if self.in_doubt { Ok(Vec::new()) } else { self.expect(oracle) }
     }
 
@@ -101,7 +112,7 @@ impl AckJournal {
     /// Returns the number of the last server's promises that are still to be kept.
     #[must_use]
     pub fn being_replayed(&self) -> u64 {
-        if self.replaying { self.copied.len() as u64 } else { 0 }
+        if self.replaying { self.found.len() as u64 } else { 0 }
     }
 
     /// Returns whether some of what was acknowledged may be lost (2).
@@ -114,11 +125,12 @@ impl AckJournal {
     /// that its device had failed.
     #[must_use]
     pub fn left(&self, oracle: &Oracle, failed: bool) -> (Self, Legacy) {
-        let copied: Vec<Promised> = self.copied.iter().cloned().chain(self.in_force.iter().map(|p| p.what.clone())).collect();
+        let found: Vec<Promised> = self.found.iter().cloned().chain(self.in_force.iter().map(|p| p.what.clone())).collect();
         // If an earlier server's promises are not durable yet, nothing has been acknowledged after them.
         let expected = if self.replaying { self.expected.clone() } else { oracle.after_acknowledged() };
         let in_doubt = failed || self.replaying && self.in_doubt;
-        let legacy = Legacy { promises: copied.clone(), traces: self.traces };
-        (Self { copied, in_force: Vec::new(), traces: self.traces, expected, was_inherited: true, replaying: true, in_doubt }, legacy)
+        let legacy = Legacy { promises: found.clone(), traces: self.traces };
+        let next = Self { found, traces: self.traces, expected, was_inherited: true, replaying: true, in_doubt, ..Self::default() };
+        (next, legacy)
     }
 }

@@ -25,7 +25,7 @@ use onefold_engine::fingerprint::Digest;
 use onefold_engine::interface::{Failure, Hint, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// A request that waits for its reply.
@@ -87,6 +87,10 @@ pub struct Client {
     coincidences: Coincidences,
     /// Whether a write was refused for now, to be sent again.
     is_to_be_asked: bool,
+    /// The blocks of which a read, of each by itself, has failed.
+    pub unreadable: BTreeSet<u64>,
+    /// The number of writes that have failed.
+    pub refused_writes: u64,
 }
 
 impl Client {
@@ -105,6 +109,8 @@ impl Client {
             alphabet,
             coincidences: Coincidences::default(),
             is_to_be_asked: false,
+            unreadable: BTreeSet::new(),
+            refused_writes: 0,
         }
     }
 
@@ -294,6 +300,10 @@ impl Client {
                     self.check_no_space(&waiting, oracle)?;
                 }
                 self.is_to_be_asked |= *failure == Failure::Full;
+                self.refused_writes += u64::from(op == Op::Write);
+                if (op, waiting.length) == (Op::Read, BLOCK_BYTES) {
+                    self.unreadable.insert(waiting.offset / BLOCK_BYTES);
+                }
                 let refused = waiting.late && *failure == Failure::ReadOnly || no_space && waiting.marks.len() == 1;
                 for &mark in waiting.marks.iter().filter(|_| !matches!(op, Op::Read | Op::Extents)) {
                     if refused { oracle.refuse(mark) } else { oracle.fail(mark) }
@@ -336,6 +346,10 @@ impl Client {
     /// Checks a reply of ENOSPC. Even in the worst case no LBN needs more than one block: below that many there is room, once everything
     /// pending is done.
     fn check_no_space(&self, waiting: &Waiting, oracle: &Oracle) -> Result<(), Violation> {
+        // The store below may have none.
+        if self.options.runs_out {
+            return Ok(());
+        }
         let geometry = &self.volume.geometry;
         let (used, wanted) = (oracle.blocks_at_most(), waiting.length.div_ceil(BLOCK_BYTES) + 1);
         if used + wanted <= geometry.data_blocks - geometry.reserve_blocks

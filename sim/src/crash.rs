@@ -1,6 +1,7 @@
 //! `crash`: explores for some time on all cores, prints what was covered, and shows the shortest history of each violation.
 
 use crate::explore::Explorer;
+use crate::kind::Kind;
 use crate::options::Modes;
 use crate::record;
 use crate::states::Coverage;
@@ -32,6 +33,8 @@ const LATE: Duration = Duration::from_secs(5);
 struct Arguments {
     seed: u64,
     only: Option<u64>,
+    /// The only kind of runs that are made; the others are skipped.
+    kind: Option<Kind>,
     minutes: f64,
     threads: usize,
     /// The number of lines of history that are shown.
@@ -41,7 +44,8 @@ struct Arguments {
     modes: Modes,
 }
 
-/// Runs `crash [--minutes N] [--seed N] [--threads N] [--only RUN] [--lines N] [--all] [--commit-mode ordered|log|any]`.
+/// Runs `crash [--minutes N] [--seed N] [--threads N] [--only RUN] [--lines N] [--all] [--kind NAME]
+/// [--commit-mode ordered|log|any]`.
 ///
 /// # Errors
 /// Fails if an argument is invalid.
@@ -54,7 +58,7 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
     println!("{}", coverage.table(arguments.modes));
     println!(
         "seed {}: {} runs, {} states opened, {} distinct, {} device events, {} of them under the set checker; {} stops enumerated to the \
-         last metadata state; {} lives with something spoilt, noticed in {}",
+         last metadata state; {} lives with something spoilt, noticed in {}; {} scrubs believed, {} volumes changed offline",
         arguments.seed,
         coverage.runs,
         coverage.opened,
@@ -63,7 +67,9 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
         coverage.checked_events,
         coverage.enumerated,
         coverage.spoilt,
-        coverage.spoilt_found
+        coverage.spoilt_found,
+        coverage.scrubbed,
+        coverage.offline
     );
     found.sort_by_key(|(run, _)| *run);
     let kinds = by_kind(&found);
@@ -79,13 +85,22 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
 
 fn parse(words: &[String]) -> Result<Arguments, String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut arguments =
-        Arguments { seed: 1, only: None, minutes: 1.0, threads, lines: 120, all: false, modes: Modes::One(CommitMode::Ordered) };
+    let mut arguments = Arguments {
+        seed: 1,
+        only: None,
+        kind: None,
+        minutes: 1.0,
+        threads,
+        lines: 120,
+        all: false,
+        modes: Modes::One(CommitMode::Ordered),
+    };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--seed" => arguments.seed = number(word, words.next())?,
             "--only" => arguments.only = Some(number(word, words.next())?),
+            "--kind" => arguments.kind = Some(kind(words.next().map_or("", String::as_str))?),
             "--minutes" => arguments.minutes = minutes(word, words.next())?,
             "--threads" => arguments.threads = above_zero::<usize>(word, words.next())?.min(watchdog::THREADS_MAX),
             "--lines" => arguments.lines = number(word, words.next())?,
@@ -103,6 +118,11 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
         }
     }
     Ok(arguments)
+}
+
+fn kind(name: &str) -> Result<Kind, String> {
+    let known = || Kind::ALL.map(Kind::name).join(", ");
+    Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| format!("--kind {name}: there are {}", known()))
 }
 
 /// Mixes a run's number into the seed.
@@ -145,6 +165,7 @@ fn explore(arguments: &Arguments) -> (Coverage, Vec<(u64, Violation)>) {
                         return found.lock().expect("no panic").push((u64::MAX, violation));
                     }
                 };
+                explorer.kind = arguments.kind;
                 explorer.deadline = Some(*end.lock().expect("no panic") + LATE);
                 let (began, mut minutes) = (Instant::now(), 0);
                 while !stop.load(Ordering::Relaxed) && Instant::now() < *end.lock().expect("no panic") {

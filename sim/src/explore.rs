@@ -29,6 +29,8 @@ pub struct Explorer {
     pub coverage: Coverage,
     /// The commit modes of the lives.
     pub modes: Modes,
+    /// The only kind of runs that are made.
+    pub kind: Option<Kind>,
     /// The time when a run has to end at once: what it would find with fewer crashes than it drew could not be found again.
     pub deadline: Option<Instant>,
 }
@@ -49,6 +51,7 @@ impl Explorer {
             roomy: roomy?,
             coverage: Coverage::default(),
             modes,
+            kind: None,
             deadline: None,
         })
     }
@@ -78,12 +81,16 @@ impl Explorer {
     pub fn run(&mut self, seed: u64) -> Result<(), Violation> {
         let mut rng = Rng::with_seed(seed);
         let (kind, options) = Kind::draw(self.modes, &mut rng);
+        if self.kind.is_some_and(|wanted| wanted != kind) {
+            return Ok(());
+        }
         record!("options: {options}");
         self.coverage.runs += 1;
         match kind {
             Kind::Formatting => crate::formatting::run(self, options, &mut rng),
             Kind::Spoiling => crate::spoil::run(self, options, &mut rng),
             Kind::SpoilingLargeEpochs => crate::spoil::run_with_large_epochs(self, options, &mut rng),
+            Kind::Rotting => crate::rot::run(self, &options, &mut rng),
             Kind::Filling => self.run_filling(options, &mut rng),
             Kind::Failing => self.run_failing(options, &mut rng),
             Kind::LargeEpochs => self.run_with_large_epochs(options, &mut rng),
@@ -92,6 +99,8 @@ impl Explorer {
             Kind::InLittleMemory => self.run_in_little_memory(options, &mut rng),
             Kind::OutOfLine => self.run_out_of_line(options, &mut rng),
             Kind::Growing => crate::growing::run(self, options, &mut rng),
+            Kind::Scrubbing => crate::scrubbing::run(self, options, &mut rng),
+            Kind::Offline => crate::offline::run(self, options, &mut rng),
             Kind::Crashing => self.run_crashing(options, &mut rng),
         }
     }

@@ -13,6 +13,8 @@ pub enum Kind {
     Spoiling,
     /// Something among the units of large epochs is damaged.
     SpoilingLargeEpochs,
+    /// Blocks rot, a life finds it, and the next one writes their content anew.
+    Rotting,
     /// The volume fills.
     Filling,
     /// A device call fails (A5).
@@ -27,14 +29,19 @@ pub enum Kind {
     OutOfLine,
     /// The volume grows, and is used on.
     Growing,
+    /// Something rots below a volume that is served, and a scrub mends it.
+    Scrubbing,
+    /// A killed volume is changed or repaired while nobody serves it.
+    Offline,
     Crashing,
 }
 
 impl Kind {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Formatting,
         Self::Spoiling,
         Self::SpoilingLargeEpochs,
+        Self::Rotting,
         Self::Filling,
         Self::Failing,
         Self::LargeEpochs,
@@ -43,6 +50,8 @@ impl Kind {
         Self::InLittleMemory,
         Self::OutOfLine,
         Self::Growing,
+        Self::Scrubbing,
+        Self::Offline,
         Self::Crashing,
     ];
 
@@ -53,6 +62,7 @@ impl Kind {
             Self::Formatting => "formatting",
             Self::Spoiling => "spoiling",
             Self::SpoilingLargeEpochs => "spoiling large epochs",
+            Self::Rotting => "rotting",
             Self::Filling => "filling",
             Self::Failing => "failing",
             Self::LargeEpochs => "large epochs",
@@ -61,6 +71,8 @@ impl Kind {
             Self::InLittleMemory => "in little memory",
             Self::OutOfLine => "out of line",
             Self::Growing => "growing",
+            Self::Scrubbing => "scrubbing",
+            Self::Offline => "offline",
             Self::Crashing => "crashing",
         }
     }
@@ -70,7 +82,13 @@ impl Kind {
     pub fn draw(modes: Modes, rng: &mut Rng) -> (Self, Options) {
         let options = Options::draw_in(modes, rng);
         match rng.u8(0..16) {
+            0 if rng.bool() => (Self::Offline, options),
             0 => (Self::Formatting, options),
+            // Drawn from a copy, so that no other run changes.
+            7 if rng.clone().u8(..) < 128 => {
+                let options = if rng.bool() { options.out_of_line(rng) } else { options };
+                (Self::Rotting, options.rotting())
+            }
             7 => (Self::Spoiling, options),
             8 | 10 => (Self::Filling, options.filling()),
             9 => (Self::Failing, options.filling()),
@@ -83,6 +101,7 @@ impl Kind {
             4 => (Self::Long, options),
             5 => (Self::TurningPagesOut, options.turning_pages_out(rng)),
             6 | 11 => (Self::InLittleMemory, options.in_little_memory(rng)),
+            13 if rng.bool() => (Self::Scrubbing, options),
             12 | 13 => (Self::OutOfLine, options.out_of_line(rng)),
             15 if rng.bool() => (Self::Growing, options.filling()),
             15 => (Self::Growing, options),

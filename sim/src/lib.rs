@@ -9,6 +9,7 @@ pub mod words;
 pub mod ack_journal;
 pub mod disk;
 pub mod faulty_device;
+mod mended;
 mod objection;
 pub mod oracle;
 pub mod squeeze;
@@ -43,7 +44,10 @@ pub mod formatting;
 pub mod growing;
 pub mod kind;
 pub mod life;
+pub mod offline;
 pub mod plan;
+pub mod rot;
+pub mod scrubbing;
 pub mod spoil;
 
 #[cfg(feature = "measure")]

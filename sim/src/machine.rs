@@ -13,6 +13,7 @@ use onefold_engine::interface::{Action, Event, Legacy};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Time};
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 
@@ -142,5 +143,20 @@ pub fn open_engine(disk: &SimDisk, setting: &Setting, rng: &mut Rng) -> Result<B
             accountant.take(part, accountant.limit(part).saturating_sub(blocks * BLOCK_BYTES));
         }
     }
-    Ok(Box::new(Engine::open(superblock, settings, Arc::new(PlainHome), accountant, Time(1_000_000_000))))
+    let mut engine = Engine::open(superblock, settings, Arc::new(PlainHome), accountant, Time(1_000_000_000));
+    if setting.options.in_file {
+        // Drawn from a copy, so that a seed finds again what it has found.
+        engine.take_unwritten(&unwritten(disk, &mut rng.clone()));
+    }
+    Ok(Box::new(engine))
+}
+
+/// Draws what the host of a file has never written. It is advice, so anything may be drawn.
+fn unwritten(disk: &SimDisk, rng: &mut Rng) -> Vec<Range<Bytes>> {
+    let blocks = disk.blocks();
+    let mut run = || {
+        let first = rng.u64(0..blocks);
+        Bytes(first * BLOCK_BYTES)..Bytes((first + rng.u64(1..=blocks - first)) * BLOCK_BYTES)
+    };
+    (0..3).map(|_| run()).collect()
 }

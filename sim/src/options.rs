@@ -92,6 +92,10 @@ pub struct Options {
     pub jump: u8,
     /// Whether the store's file system runs short of room from time to time.
     pub runs_short: bool,
+    /// The store is a file, whose host writes metadata of its own where nothing was written yet.
+    pub in_file: bool,
+    /// Whether it then has room for few blocks, or for none.
+    pub runs_out: bool,
     /// The odds, in 256, that somebody gives an order to the work out of line at a step.
     pub orders: u8,
     /// The odds, in 256, that somebody gives an order to the scrub at a step.
@@ -168,10 +172,15 @@ impl Options {
         settings.adapts_to_duplication = aside.bool();
         knobs.skipped_save_ms = [0, 50, 60_000][aside.usize(0..3)];
         settings.min_run = [1, 1, 1, 3][aside.usize(0..4)];
+        let in_file = aside.bool();
+        knobs.stock_piece_blocks = [4, 4, 256][aside.usize(0..3)];
+        facts.trim_rest_ms = [0, 500][aside.usize(0..2)];
         Self {
             shape,
             settings,
             runs_short,
+            in_file,
+            runs_out: runs_short && aside.u8(..) < 80,
             orders: 0,
             deferred: [0, 0, 40, 200][aside.usize(0..4)],
             scrubs: [0, 0, 0, 0, 0, 0, 0, 8][aside.usize(0..8)],
@@ -258,6 +267,15 @@ impl Options {
         (self.alphabet, self.unique, self.zero, self.blocks) = (20, [0, 20][rng.usize(0..2)], 0, [1, 4][rng.usize(0..2)]);
         (self.mix.write, self.mix.flush, self.lbns) = (20, rng.u32(2..=12), 64);
         (self.orders, self.jump) = ([0, 8][rng.usize(0..2)], [10, 60][rng.usize(0..2)]);
+        self
+    }
+
+    /// Makes a variant for blocks that rot: each content lies several times, and what a life finds is not kept by a journal of its
+    /// acknowledgements.
+    #[must_use]
+    pub fn rotting(mut self) -> Self {
+        (self.settings.verify_reads, self.settings.facts.keeps_journal) = (true, false);
+        (self.alphabet, self.unique, self.zero) = (self.alphabet.min(8), self.unique.min(20), 0);
         self
     }
 

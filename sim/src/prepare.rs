@@ -203,6 +203,8 @@ pub fn quiet_options(shape: Shape) -> Options {
         coincide: false,
         jump: 0,
         runs_short: false,
+        in_file: false,
+        runs_out: false,
         orders: 0,
         scrubs: 0,
         depth: 1,

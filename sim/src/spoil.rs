@@ -98,7 +98,7 @@ fn spoil_one(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Re
     Ok(())
 }
 
-fn life_before(setting: &Setting, left: LifeEnd, rng: &mut Rng) -> Result<LifeEnd, Violation> {
+pub(crate) fn life_before(setting: &Setting, left: LifeEnd, rng: &mut Rng) -> Result<LifeEnd, Violation> {
     let machine = open_engine(&left.disk, setting, rng).map_err(|e| violation!("P1: the volume does not open: {e}"))?;
     let mut world = World::new(setting.clone(), left.disk, left.oracle, machine, rng.fork());
     let events = rng.u64(20..EVENTS);
@@ -173,7 +173,7 @@ fn in_runs<'a>(volume: &'a Volume, disk: &'a SimDisk) -> impl Iterator<Item = u6
 }
 
 /// Flips a bit of a block.
-fn flip(disk: &mut SimDisk, block: u64, what: &str, rng: &mut Rng) {
+pub(crate) fn flip(disk: &mut SimDisk, block: u64, what: &str, rng: &mut Rng) {
     let bit = rng.usize(0..4096 * 8);
     record!("spoilt: bit {bit} of {what}");
     let content = disk.cell(block).durable().clone();
@@ -208,7 +208,7 @@ fn run_with_live_log(explorer: &mut Explorer, setting: &Setting, left: LifeEnd, 
 }
 
 /// Lists some blocks with units of the log that another unit says were flushed, and their sequence numbers.
-fn flushed_units(setting: &Setting, disk: &SimDisk) -> Vec<(u64, u64)> {
+pub(crate) fn flushed_units(setting: &Setting, disk: &SimDisk) -> Vec<(u64, u64)> {
     let is_data = |block: &u64| matches!(setting.volume.place(*block), BlockUse::Data(_));
     let headers = (0..disk.blocks()).filter(is_data).filter_map(|block| Some((block, parse(disk.cell(block).durable().bytes())?.header)));
     let units: Vec<(u64, UnitHeader)> = headers.collect();
@@ -226,12 +226,19 @@ fn is_zero(disk: &SimDisk, block: u64) -> bool {
 }
 
 /// Returns a page of a region that holds something on the medium.
-fn written_page(setting: &Setting, disk: &SimDisk, rng: &mut Rng) -> Option<(u64, Region)> {
+pub(crate) fn written_page(setting: &Setting, disk: &SimDisk, rng: &mut Rng) -> Option<(u64, Region)> {
     let pages: Vec<(u64, Region)> = (0..disk.blocks())
         .filter(|&b| !is_zero(disk, b))
         .filter_map(|b| if let BlockUse::Page(id) = setting.volume.place(b) { Some((b, id.region)) } else { None })
         .collect();
     if pages.is_empty() { None } else { Some(pages[rng.usize(0..pages.len())]) }
+}
+
+/// Makes a sector of a block zero.
+pub(crate) fn spoilt_sector(disk: &mut SimDisk, block: u64, rng: &mut Rng) {
+    let (sector, content) = (rng.usize(0..8), disk.cell(block).durable().clone());
+    record!("spoilt: sector {sector} of block {block} is zeros");
+    disk.plant(block, content.patched(sector * 512, &[0; 512]));
 }
 
 /// Changes something on the medium. Returns false if there is nothing to change.
@@ -294,7 +301,8 @@ fn faulty_device(setting: &Setting, disk: &SimDisk, rng: &mut Rng) -> Box<dyn De
     }
 }
 
-fn life_after(
+/// Opens a damaged volume, and uses it: nothing wrong is served, and a write repairs what cannot be read.
+pub(crate) fn life_after(
     explorer: &mut Explorer,
     setting: &Setting,
     disk: SimDisk,

@@ -69,6 +69,9 @@ pub struct Coverage {
     /// The lives with damage, and those that detected it.
     pub spoilt: u64,
     pub spoilt_found: u64,
+    /// The number of scrubs that confirmed a volume, and of killed volumes that were changed while nobody served them.
+    pub scrubbed: u64,
+    pub offline: u64,
     /// The stops at which every metadata state was tried.
     pub enumerated: u64,
     steps: BTreeMap<(Step, Crash, usize), u64>,
@@ -97,6 +100,8 @@ impl Coverage {
         self.enumerated += other.enumerated;
         self.spoilt += other.spoilt;
         self.spoilt_found += other.spoilt_found;
+        self.scrubbed += other.scrubbed;
+        self.offline += other.offline;
         other.steps.into_iter().for_each(|(k, n)| *self.steps.entry(k).or_default() += n);
         other.situations.into_iter().for_each(|(k, n)| *self.situations.entry(k).or_default() += n);
         self.names.extend(other.names);

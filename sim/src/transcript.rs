@@ -71,7 +71,7 @@ impl Transcript {
                 data.iter().for_each(|slice| self.content(slice));
             }
             Action::Flush { io: _ } => self.numbers([3]),
-            Action::Discard { io: _, at, length } => self.numbers([4, at.get(), length.get()]),
+            Action::Discard { io: _, at, length, .. } => self.numbers([4, at.get(), length.get()]),
             Action::Digest { io: _, block } => {
                 self.numbers([5]);
                 self.content(block);
@@ -171,8 +171,8 @@ impl Transcript {
                 let unpacked = unpacked.map_or([0; 3], |u| [u.least, u.most, u.of]);
                 self.numbers([6, *percent, unpacked[0], unpacked[1], unpacked[2]]);
             }
-            Notice::Full { wait_ms } => self.numbers([7, *wait_ms]),
-            Notice::NoSpace { waited_ms } => self.numbers([8, *waited_ms]),
+            Notice::Full { wait_ms, .. } => self.numbers([7, *wait_ms]),
+            Notice::NoSpace { waited_ms, .. } => self.numbers([8, *waited_ms]),
             Notice::RoomAgain => self.numbers([9]),
             Notice::Opening(progress) => {
                 self.numbers([10, progress.units, progress.units_most, progress.records, progress.records_on_pages]);

@@ -83,7 +83,7 @@ impl Volume {
     /// Returns whether a content is the carrier with this authenticator, in its place.
     #[must_use]
     pub fn is_carrier(&self, pbn: u64, content: &Content, authenticator: Fingerprint) -> bool {
-        unit::is_authentic(&self.authenticator, Pbn(pbn), content.bytes()) && unit::claims(content.bytes()) == authenticator
+        unit::is_authentic(&self.authenticator, Pbn(pbn), content.bytes()) && unit::may_have_entry(&authenticator, content.bytes())
     }
 
     /// Returns whether an entry of kind 1 or 2 names a content.
@@ -91,7 +91,7 @@ impl Volume {
     pub fn says(&self, entry: &FingerprintEntry, content: &Shared) -> bool {
         match (entry.kind, self.digest(content)) {
             (Kind::Fingerprint, digest) => digest == Digest::Of(entry.value),
-            (Kind::Checksum, Digest::Of(value)) if *entry == short_entry(short_of(&value)) => true,
+            (Kind::Checksum, Digest::Of(value)) if [short_entry(short_of(&value)), suspect_entry(value)].contains(entry) => true,
             (Kind::Checksum, _) => self.fingerprinter.checksum(content.bytes()) == entry.value,
             (Kind::None | Kind::Carrier, _) => false,
         }
@@ -168,6 +168,14 @@ pub fn short_entry(short: u32) -> FingerprintEntry {
     let [a, b, c, d] = short.to_le_bytes();
     let mut value = [0; 20];
     (value[0], value[1], value[2], value[3]) = (a, b, c, d);
+    FingerprintEntry { kind: Kind::Checksum, value: Fingerprint(value) }
+}
+
+/// Returns the entry of a block with this fingerprint that was found damaged.
+#[must_use]
+pub fn suspect_entry(fingerprint: Fingerprint) -> FingerprintEntry {
+    let mut value = fingerprint.0;
+    value[19] |= 0x20;
     FingerprintEntry { kind: Kind::Checksum, value: Fingerprint(value) }
 }
 

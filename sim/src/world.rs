@@ -8,6 +8,7 @@
 
 mod device;
 mod replies;
+mod room;
 
 use crate::ack_journal::AckJournal;
 use crate::ack_journal_check::AckJournalChecker;
@@ -30,17 +31,15 @@ use crate::volume::Volume;
 use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::format::unit::SLOT_DATA_MAX;
-use onefold_engine::interface::{Action, Event, IoFailure, IoId, Legacy, Notice, Op, Request, StoreRoom};
+use onefold_engine::interface::{Action, Event, IoFailure, IoId, Legacy, Notice, Op, Request};
 use onefold_engine::units::{BLOCK_BYTES, Time};
+use room::{ROOM_REPORTS, STEPS_OF_ROOM};
 use std::rc::Rc;
 
 /// The number of steps without progress after which a run counts as stuck; and the additional number for each promise that is replayed
 /// first, one after the other.
 const STEPS_STUCK: u64 = 20_000;
 const STEPS_A_PROMISE: u64 = 400;
-
-/// The number of steps after which the room below the store changes, if it changes.
-const STEPS_OF_ROOM: u64 = 97;
 
 /// The largest number of steps by which a digest is late: enough time for several packs and a commit.
 const LATE_STEPS_MAX: u64 = 300;
@@ -94,6 +93,8 @@ pub struct World {
     pub calls: u64,
     /// The number of the call that has to fail.
     pub fault: Option<u64>,
+    /// The reports of room in a row that were made because nothing else happened.
+    room_reports: u32,
     machine: Box<dyn Machine>,
     /// The number of LBNs that the machine has mapped to another block out of line.
     linked_out_of_line: u64,
@@ -127,6 +128,7 @@ impl World {
             device_fault: None,
             calls: 0,
             fault: None,
+            room_reports: 0,
             machine,
             linked_out_of_line: 0,
             pending: Vec::new(),
@@ -241,7 +243,7 @@ impl World {
                 self.traffic.flush();
                 self.start(io, Work::Flush, fails, false);
             }
-            Action::Discard { io, at, length } => self.discard(io, block_of(at.get())?, block_of(length.get())?)?,
+            Action::Discard { io, at, length, fill } => self.discard(io, block_of(at.get())?, block_of(length.get())?, fill)?,
             Action::Digest { io, block } => self.compute(io, Work::Digest { block }),
             Action::Compress { io, block } => self.compute(io, Work::Compress { block }),
             Action::Reply { request, reply } => self.replied(request, &reply)?,
@@ -253,7 +255,7 @@ impl World {
                 if self.has_sound_device() {
                     self.journal_checker.remember(&promises, &self.disk, &self.setting.volume)?;
                 }
-                self.journal.remember(promises);
+                self.journal.remember(promises)?;
             }
             Action::Forget { epoch, traces } => {
                 record!("journal: forget up to {epoch}, {traces:?}");
@@ -277,6 +279,7 @@ impl World {
     fn notice(&mut self, notice: Notice) -> Result<(), Violation> {
         record!("notice: {notice:?}");
         objection(&notice, self.faults)?;
+        crate::mended::check(&notice, &self.disk, &self.setting.volume)?;
         match &notice {
             Notice::Serving => {
                 self.traffic.serving = true;
@@ -412,8 +415,7 @@ impl World {
     pub fn step(&mut self, clients: bool) -> Result<bool, Violation> {
         self.steps += 1;
         if self.setting.options.runs_short && self.steps % STEPS_OF_ROOM == 0 {
-            let room = StoreRoom { is_short: self.steps / STEPS_OF_ROOM % 2 == 1, ..StoreRoom::default() };
-            self.feed(Event::StoreRoom(room))?;
+            self.report_room()?;
         }
         if self.setting.options.orders > 0 && self.rng.u8(..) < self.setting.options.orders {
             let order = self.client.order_out_of_line(&mut self.rng);
@@ -447,6 +449,7 @@ impl World {
         let expects_more = self.client.waiting() > 0 || (self.traffic.closing && self.closed.is_none());
         match self.wake {
             Some(wake) if expects_more || self.now >= wake => self.tick(wake).map(|()| true),
+            None if expects_more && self.setting.options.runs_out && self.room_reports < ROOM_REPORTS => self.report_that_room_is_back(),
             None if expects_more => Err(violation!("stuck: nothing is under way, but these wait: {}", self.client.describe_waiting())),
             _ => Ok(false),
         }

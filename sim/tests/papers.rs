@@ -1,7 +1,7 @@
 //! The papers' report over one small recorded trace: its content, and the result of the command.
 
 use onefold_sim::papers::report::{Options, report};
-use onefold_sim::papers::targets::WRITE_RATIOS;
+use onefold_sim::papers::targets::OWN_MODEL;
 use onefold_sim::papers::workloads::MODELS;
 use onefold_sim::replay::scheme::Scheme;
 use std::collections::BTreeSet;
@@ -20,6 +20,10 @@ fn options(out: &Path, only: &str) -> Options {
         schemes: Vec::new(),
         made_writes: 0,
         live: None,
+        figures: None,
+        stored: None,
+        replays_nothing: false,
+        revision: None,
         threads: 2,
     }
 }
@@ -83,7 +87,7 @@ fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
 fn the_report_of_one_trace_is_whole() {
     let scratch = Scratch::new("whole");
     let options = options(&scratch.0, TRACE);
-    let targets = report(&options, &WRITE_RATIOS).expect("it can be written");
+    let targets = report(&options, &OWN_MODEL).expect("it can be written");
     let of_ordered = targets.iter().find(|t| t.name == "ordered-weak-05_vehicle").expect("it is judged");
     assert!(of_ordered.holds, "{of_ordered}");
     assert!(targets.iter().any(|t| t.name == "replays-that-failed" && t.holds));
@@ -116,7 +120,7 @@ fn the_report_of_one_trace_is_whole() {
     assert!(html.matches("<svg ").count() >= 6 && html.matches("<caption>").count() > html.matches("<svg ").count());
 
     let json: serde_json::Value = serde_json::from_str(&read("results.json")).expect("it is JSON");
-    assert_eq!((json["version"].as_u64(), json["runs"].as_array().map(Vec::len)), (Some(1), Some(rows.len())));
+    assert_eq!((json["version"].as_u64(), json["runs"].as_array().map(Vec::len)), (Some(2), Some(rows.len())));
     for key in
         ["trace", "scheme", "persistence", "client_units", "client_flushes", "epochs", "device_units", "device_flushes", "cpu_seconds"]
     {
@@ -124,7 +128,15 @@ fn the_report_of_one_trace_is_whole() {
     }
     let verdicts: BTreeSet<&str> =
         json["against_published"].as_array().expect("rows").iter().filter_map(|r| r["verdict"].as_str()).collect();
-    assert!(verdicts.contains("not measured") && verdicts.contains("stand-in"), "{verdicts:?}");
+    assert!(verdicts.contains("not measured") && verdicts.iter().any(|verdict| verdict.starts_with("stand-in")), "{verdicts:?}");
+
+    let count = count_of(&html);
+    assert_eq!(count, counted(&json), "the page begins with the count of its rows");
+    assert_eq!(count, count_of(&read("smartdedup.html")), "and the other page with the same");
+    assert!(html.contains("journal writes less than ordered-anticipate on 1 of 1 traces (05_vehicle)"), "and it says why");
+    let parts = json["contents"][0]["kinds"].as_array().expect("kinds");
+    assert_eq!(parts.iter().filter_map(|kind| kind["name"].as_str()).collect::<Vec<_>>(), ["D", "J", "M"]);
+    assert!(html.contains("% duplicates (data ") && html.contains("% zeros"), "what duplicates are stands beside their figure");
 
     // Judge the same results by a target that cannot be reached.
     let impossible = report(&options, &[(TRACE, 0.1)]).expect("it can be written");
@@ -132,12 +144,61 @@ fn the_report_of_one_trace_is_whole() {
     assert!(!missed.holds && missed.to_string().contains("MISSED") && missed.to_string().contains("client units"), "{missed}");
 }
 
+/// The count that a page begins with.
+fn count_of(html: &str) -> String {
+    let (_, after) = html.split_once("</h1>\n<p>").expect("a paragraph after the title");
+    after.split_once(". ").expect("a sentence").0.to_owned()
+}
+
+/// The count of the rows in the file of results.
+fn counted(json: &serde_json::Value) -> String {
+    let rows: Vec<&str> =
+        json["against_published"].as_array().expect("rows").iter().map(|row| row["verdict"].as_str().expect("a verdict")).collect();
+    let of = |verdict: &str| rows.iter().filter(|row| row.starts_with(verdict)).count();
+    let (holds, missed, stand_in, none) = (of("holds"), of("missed"), of("stand-in"), of("not measured"));
+    format!("{} rows: {holds} holds, {missed} missed, {stand_in} stand-in, {none} not measured", rows.len())
+}
+
+#[test]
+fn the_pages_are_made_again_of_the_stored_results() {
+    let (first, again, rest) = (Scratch::new("first"), Scratch::new("again"), Scratch::new("rest"));
+    let some = vec![Scheme::None, Scheme::Journal, Scheme::OrderedAnticipate];
+    let options = Options { schemes: some.clone(), revision: Some("aaaa".to_owned()), ..options(&first.0, TRACE) };
+    let targets = report(&options, &OWN_MODEL).expect("it can be written");
+    let read = |scratch: &Scratch, name: &str| std::fs::read_to_string(scratch.0.join(name)).expect("it was written");
+    let stored = Some(first.0.join("results.json"));
+    let without = Options { out: again.0.clone(), stored: stored.clone(), replays_nothing: true, ..options.clone() };
+    assert_eq!(report(&without, &OWN_MODEL).expect("it can be written").len(), targets.len());
+    for page in ["index.html", "smartdedup.html"] {
+        assert!(read(&first, page) == read(&again, page), "{page} is another page");
+    }
+
+    // What is there is not replayed again, and what lacks is.
+    let schemes = [some, vec![Scheme::Packed]].concat();
+    let more = Options { out: rest.0.clone(), stored, schemes, revision: Some("bbbb".to_owned()), ..options };
+    report(&more, &OWN_MODEL).expect("it can be written");
+    let seconds = |scratch: &Scratch| {
+        let json: serde_json::Value = serde_json::from_str(&read(scratch, "results.json")).expect("it is JSON");
+        let runs = json["runs"].as_array().expect("runs").clone();
+        (runs.len(), runs.iter().map(|run| run["cpu_seconds"].to_string()).collect::<BTreeSet<_>>(), json["made"]["commands"].as_u64())
+    };
+    let ((few, known, one), (all, seen, two)) = (seconds(&first), seconds(&rest));
+    assert_eq!((few, all, one, two), (3 * 7, 4 * 7, Some(1), Some(2)));
+    assert!(known.is_subset(&seen), "the earlier replays are the same ones");
+    assert!(read(&rest, "index.html").contains("by revision aaaa and bbbb"));
+
+    let other = again.0.join("results.json");
+    std::fs::write(&other, "{\"version\": 1}").expect("it can be written");
+    let wrong = report(&Options { stored: Some(other), ..without }, &OWN_MODEL).unwrap_err();
+    assert!(wrong.contains("results.json: version 1 instead of 2"), "{wrong}");
+}
+
 /// A file of live figures, as the benchmarks leave it.
-const LIVE: &str = r#"{"cores": 2, "mib": 64, "fio": [
-    {"setup": "passthrough", "store": "bare", "duplicates_percent": 25, "write_mib_per_second": 40.0, "write_p95_us": 90,
-     "read_mib_per_second": 50, "read_p50_us": 10, "read_p95_us": 30, "saved": null, "units": 1000},
-    {"setup": "volume", "store": "bare", "duplicates_percent": 25, "write_mib_per_second": 50.0, "write_p95_us": 80,
-     "read_mib_per_second": 50, "read_p50_us": 10, "read_p95_us": 30, "saved": 0.25, "units": 750}]}"#;
+const LIVE: &str = r#"{"cores": 2, "fio": [
+    {"setup": "passthrough", "store": "bare", "mib": 64, "duplicates_percent": 25, "write_mib_per_second": 40.0, "write_p95_us": 90,
+     "read_mib_per_second": 50, "read_p50_us": 10, "read_p95_us": 30, "saved": null, "units_ratio": 1},
+    {"setup": "memory 3500K", "store": "bare", "mib": 64, "duplicates_percent": 25, "write_mib_per_second": 50.0, "write_p95_us": 80,
+     "read_mib_per_second": 50, "read_p50_us": 10, "read_p95_us": 30, "saved": 0.25, "units_ratio": 0.75}]}"#;
 
 #[test]
 fn the_page_of_smartdedup_has_every_figure_or_says_that_it_was_not_measured() {
@@ -146,7 +207,7 @@ fn the_page_of_smartdedup_has_every_figure_or_says_that_it_was_not_measured() {
     std::fs::write(&live, LIVE).expect("the temporary directory can be written");
     let schemes = vec![Scheme::None, Scheme::OrderedAnticipate];
     let options = Options { schemes, made_writes: 20_000, live: Some(live), ..options(&scratch.0, TRACE) };
-    report(&options, &WRITE_RATIOS).expect("it can be written");
+    report(&options, &OWN_MODEL).expect("it can be written");
     let html = std::fs::read_to_string(scratch.0.join("smartdedup.html")).expect("it was written");
     assert_whole(&html);
     for figure in ["Table 2", "Table 4", "Figure 3", "Figure 5", "Figure 6", "Figure 8", "Figure 9", "Figure 10", "Figure 11", "Figure 12"]
@@ -155,11 +216,22 @@ fn the_page_of_smartdedup_has_every_figure_or_says_that_it_was_not_measured() {
     }
     assert_eq!(html.matches("Not measured in this run").count(), 2, "Figures 5 and 9");
     assert!(html.contains("+25.0 %") && html.contains("-25.0 %"), "Figure 3: faster, with fewer units");
+    assert!(html.contains("64 MiB on the bare store"), "the caption has the size of the runs");
     assert_eq!(html.matches("<svg ").count(), 6, "Figure 8, for each row of Table 1");
 
     let json = std::fs::read_to_string(scratch.0.join("results.json")).expect("it was written");
     let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
-    let studies = json["smart_dedup"]["studies"].as_array().expect("studies");
+    // A figure that the page shows has its verdict.
+    let row = |published: &str| {
+        let rows = json["against_published"].as_array().expect("rows");
+        rows.iter().find(|row| row["published"].as_str().is_some_and(|says| says.starts_with(published))).expect("such a row").clone()
+    };
+    let quarter = row("25 % duplicates: +16.9 % write");
+    assert_eq!(quarter["verdict"], "missed", "reads are not faster");
+    assert!(quarter["measured"].as_str().is_some_and(|text| text.contains("writes +25.0 %, reads +0.0 %")), "{quarter}");
+    assert_eq!([row("Figure 5")["verdict"].clone(), row("Figure 9")["verdict"].clone()], ["not measured"; 2]);
+    assert_eq!(counted(&json), count_of(&html));
+    let studies = json["studies"].as_array().expect("studies");
     assert_eq!(studies.len(), 7);
     for study in studies {
         let (full, policies) = (&study["full"], study["policies"].as_array().expect("policies"));
@@ -182,16 +254,16 @@ fn a_file_of_live_figures_that_is_none_is_named() {
     let scratch = Scratch::new("live");
     let live = scratch.0.join("live.json");
     std::fs::write(&live, "{\"fio\": 3}").expect("the temporary directory can be written");
-    let wrong = report(&Options { live: Some(live), ..options(&scratch.0, TRACE) }, &WRITE_RATIOS).unwrap_err();
+    let wrong = report(&Options { live: Some(live), ..options(&scratch.0, TRACE) }, &OWN_MODEL).unwrap_err();
     assert!(wrong.contains("live.json") && wrong.contains("smartdedup-fio"), "{wrong}");
 }
 
 #[test]
 fn a_trace_that_is_not_there_is_named_before_anything_is_done() {
     let scratch = Scratch::new("missing");
-    let unknown = report(&options(&scratch.0, "99_moon"), &WRITE_RATIOS).unwrap_err();
+    let unknown = report(&options(&scratch.0, "99_moon"), &OWN_MODEL).unwrap_err();
     assert!(unknown.contains("99_moon") && unknown.contains(TRACE), "{unknown}");
     let elsewhere = Options { traces: scratch.0.clone(), ..options(&scratch.0, TRACE) };
-    let missing = report(&elsewhere, &WRITE_RATIOS).unwrap_err();
+    let missing = report(&elsewhere, &OWN_MODEL).unwrap_err();
     assert!(missing.contains("--traces") && missing.contains("05_vehicle.tsv.zst"), "{missing}");
 }

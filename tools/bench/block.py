@@ -85,6 +85,7 @@ class Attached:
             "units": stats["ledger"]["device_units"],
             "client_units": stats["ledger"]["client_units"],
             "client_flushes": stats["ledger"]["client_flushes"],
+            "disks": {disk["disk"]: disk["written_bytes"] for disk in stats["disk"]["disks"]},
             "by_class": {count["what"][6:]: count["bytes"] for count in writes},
         }
 

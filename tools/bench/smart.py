@@ -1,8 +1,9 @@
 """SmartDedup's live figures: fio on ext4 (Figure 3), mixes of reads and writes (Figure 5), and a load like DEDISbench's (Figure 9).
 
 Each load runs on a volume, on one with little memory, and on the bare store, over FUSE and a loop device. The bare store is a file on this
-machine's disk; a slowed one has the pace of a model, and less data. What was measured is left in target/smartdedup.json, which
-`./dev bench papers` shows. ONEFOLD_BENCH_SMART_MIB (2048) and ONEFOLD_BENCH_SLOWED_MIB (128) give the data of a run.
+machine's disk; a slowed one has the pace of a model, and less data. fio's hot spot is a stand-in for DEDISbench. What was measured is left
+in target/smartdedup.json, which `./dev bench papers` shows. ONEFOLD_BENCH_SMART_MIB (2048) and ONEFOLD_BENCH_SLOWED_MIB (128) give the data
+of a run.
 """
 
 import contextlib
@@ -111,7 +112,7 @@ def write_and_read(place, name, options, store, percent, seed, *more, threads=3)
         began = time.monotonic()
         read = fio(run.mounted.path, mib, percent, seed, "randread", *more, threads=threads)
         found = {
-            "setup": name, "store": store, "duplicates_percent": percent,
+            "setup": name, "store": store, "mib": mib, "duplicates_percent": percent,
             "write_mib_per_second": round(mib / seconds, 2), "write_p95_us": percentile(written, "write", 95),
             "read_mib_per_second": round(mib / (time.monotonic() - began), 2),
             "read_p50_us": percentile(read, "read", 50), "read_p95_us": percentile(read, "read", 95),
@@ -131,16 +132,17 @@ def processor_seconds():
 def mix(place, number, name, options, seed):
     gib, reads = MIXES[number]
     threads = 3
+    mib = gib * 1024 * BARE_MIB // 2048
     with Run(place, BARE_MIB, options, ()) as run:
         # The files are there before.
         fio(run.mounted.path, BARE_MIB, 25, seed, "write", "--end_fsync=1", threads=threads)
         run.remount()
         began, used = time.monotonic(), processor_seconds()
-        share = f"--io_size={gib * 1024 * MIB * BARE_MIB // 2048 // threads // UNIT * UNIT}"
+        share = f"--io_size={mib * MIB // threads // UNIT * UNIT}"
         fio(run.mounted.path, BARE_MIB, 25, seed + 1, "randrw", f"--rwmixread={reads}", share, "--end_fsync=1", threads=threads)
         run.mounted.unmount()
         found = {
-            "mix": number, "setup": name, "seconds": round(time.monotonic() - began, 2),
+            "mix": number, "setup": name, "mib": mib, "seconds": round(time.monotonic() - began, 2),
             "cpu_seconds": round(processor_seconds() - used, 2), "peak_mib": round(peak_mib(run.attached.server), 1),
         }
     print(found, file=sys.stderr, flush=True)
@@ -148,15 +150,23 @@ def mix(place, number, name, options, seed):
 
 
 def leave(**parts):
-    """Puts parts into the file that the report takes."""
+    """Puts parts into the file that the report takes. Units are given as a multiple of those of the bare store, too."""
+    for runs in (parts.get(part, []) for part in ("fio", "dedisbench")):
+        for run in runs:
+            run["units_ratio"] = round(run["units"] / next(other["units"] for other in runs if is_base(other, run)), 4)
     known = {}
     if os.path.exists(FILE):
         with open(FILE, encoding="utf-8") as file:
             known = json.load(file)
-    known.update(cores=os.cpu_count(), mib=BARE_MIB, **parts)
+    known.update(cores=os.cpu_count(), **parts)
     os.makedirs(os.path.dirname(FILE), exist_ok=True)
     with open(FILE, "w", encoding="utf-8") as file:
         json.dump(known, file, indent=1)
+
+
+def is_base(other, run):
+    """Returns whether a run is that of the bare store for the same load."""
+    return other["setup"] == "passthrough" and all(other[key] == run[key] for key in ("store", "duplicates_percent"))
 
 
 def against(runs, base, value):

@@ -5,7 +5,7 @@
 #        ./dev bench NAME... [--json] [--record] [--seed N] [--dir DIRECTORY]
 #        ./dev bench --all [--json] [--record]
 #        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--recorded DIRECTORY] [--made-writes N] [--jobs N]
-#                           [--json] [--record]
+#                           [--stored FILE [--no-replay]] [--json] [--record]
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 if a target is missed.
 # --record appends each figure to docs/figures.tsv, with the date, the commit and the processor (docs/testing.md). It refuses a work tree
@@ -17,11 +17,14 @@
 # `smart`, `tight` and `scrub` need root, FUSE and loop devices; smartdedup-fio, -mixes and -dedisbench leave target/smartdedup.json for
 # the report; scrub-throughput reads ONEFOLD_BENCH_SCRUB_PAIRS (5).
 # They read ONEFOLD_BENCH_SMART_MIB (2048) and ONEFOLD_BENCH_SLOWED_MIB (128), the data of a run.
+# `below` needs root, FUSE, loop devices, xfsprogs, btrfs-progs and 16 GiB; ONEFOLD_BENCH_BELOW_HOSTS (ext4,xfs,btrfs,tmpfs), _STORES
+# (file,sparse,thin), _LOADS (wal,rollback,log,rows,copy) and _PHASES (create,fill,trim,restart) measure less than all, in half an hour.
 # `fronts` needs root, FUSE and loop devices, `killed` FUSE; ONEFOLD_BENCH_TREE is the tree that they copy (/usr/share and /usr/share/doc).
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
 # that is a missed target) and writes index.html, smartdedup.html, results.csv and results.json to target/report (docs/evaluating.md). --all
-# leaves it out.
+# leaves it out. With --stored it takes the results of an earlier report (its results.json), and replays only what they lack; with
+# --no-replay, too, it only writes the pages anew.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -42,13 +45,15 @@ if [[ ${words[0]:-} == papers ]]; then
     # What was measured live, if it was.
     live="$(target_dir)/smartdedup.json"
     [[ -f $live ]] && live=(--live "$live") || live=()
-    report=("$ONEFOLD_LAB" report --out "$(target_dir)/report" "${live[@]}" "${words[@]:1}")
+    revision="$(git -c safe.directory="*" rev-parse --short=8 HEAD)"
+    report=("$ONEFOLD_LAB" report --out "$(target_dir)/report" --revision "$revision" "${live[@]}" "${words[@]:1}")
     [[ -n $recorded ]] || exec "${report[@]}"
     "${report[@]}" --json | python3 tools/bench/figures.py record "./dev bench ${words[*]}"
     exit
 fi
 bash tools/dev/setup.sh build >/dev/null
 need fio python3-libnbd python3
+[[ " ${words[*]} " != *" below-host "* && " ${words[*]} " != *" --all "* ]] || need mkfs.ext4 mkfs.xfs mkfs.btrfs
 build_onefold
 build_laboratory
 cargo build --release --locked --quiet -p onefold-sim

@@ -7,9 +7,10 @@
 #   --minutes N     the most time for each of the two boots (default 20)
 #   --keep          keep the machine's disk
 #
-# The machine is a new Debian 13 in QEMU, which emulates its processors. It installs the .deb, makes a volume with a file
-# system, and boots again. Then the volume has to be attached and mounted; a newer package is installed while fio writes and verifies; the
-# package is purged, and nothing may be left. Needs root, for debootstrap.
+# The machine is a new Debian 13 in QEMU, which emulates its processors. It installs the .deb, makes a volume with a file system
+# by the recipe of the package's README, and boots again. Then the volume has to be attached and mounted; a newer package is installed
+# while fio writes and verifies; both processes are killed, and systemd has to bring volume and file system back; the unit is stopped, also
+# while a file system is in use; the package is purged, and nothing may be left. Needs root, for debootstrap.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -78,7 +79,8 @@ rm -rf --one-file-system "$root"
 
 # Boots the machine, and shows what the trial says. A panic ends the machine at once.
 boot() {
-    timeout "$((minutes * 60))" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 -nographic -no-reboot -nic none \
+    timeout "$((minutes * 60))" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 \
+        -nographic -no-reboot -nic none \
         -drive "file=$work/disk,if=virtio,format=raw,cache=unsafe" -kernel "$work/kernel" -initrd "$work/initrd" \
         -append 'root=LABEL=root rw console=ttyS0 quiet loglevel=3 panic=-1 systemd.show_status=0' </dev/null >"$work/console" 2>&1 ||
         { tail -n 40 "$work/console" && die "boot: the machine did not end in $minutes minutes"; }

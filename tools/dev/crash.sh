@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Explore crashes of the real engine over a simulated disk, with the set checker.
 #
-# usage: ./dev crash [--commit-mode MODE] [--minutes N] [--seed N] [--threads N] [--all] [--only RUN] [--lines N]
+# usage: ./dev crash [--commit-mode MODE] [--minutes N] [--seed N] [--threads N] [--all] [--kind NAME] [--only RUN] [--lines N]
 #
 #   --commit-mode MODE  ordered (default), log, or any: each life draws one
 #   --minutes N         how long (default 1)
 #   --seed N            the seed of all runs (default 1)
 #   --threads N         the number of threads (default: one for each processor)
 #   --all               continue after the first violation, and distinguish them
+#   --kind NAME         make runs of that kind alone
 #   --only RUN          repeat one run of the seed, and show its history
 #   --lines N           show the last N lines of that history (default 120)
 #

@@ -203,10 +203,24 @@ verify third "$work/sums.third"
 umount "$mount"
 ledger
 
+# What reached the disk below, which others use as well.
+"$ONEFOLD" stats "$volume" --json >"$work/stats.json"
+written="$(python3 - "$work/stats.json" <<'PY'
+import json, sys
+stats = json.load(open(sys.argv[1]))
+clients, store = (stats["ledger"][units] * 4096 for units in ("client_units", "device_units"))
+disks = stats["disk"]["disks"]
+below = sum(disk["written_bytes"] for disk in disks)
+names = ", ".join(disk["disk"] for disk in disks)
+disk = f"{below >> 20} MiB by the disk below ({names}, with what others wrote to it)" if disks else stats["disk"]["unknown"]
+print(f"{clients >> 20} MiB by clients, {store >> 20} MiB to the store, {disk}")
+PY
+)"
+
 step "Detach, and check every link and every block's content"
 "$ONEFOLD" detach "$volume"
 "$ONEFOLD" check --data "$volume"
 
 say
 say "The demo took $((SECONDS - began)) s after the build. Nothing that was synced was lost."
-say "Saved: $("$ONEFOLD" stats "$volume" | sed -n 's/^saved *//p')."
+say "Saved: $("$ONEFOLD" stats "$volume" | sed -n 's/^saved *//p'). Written: $written."

@@ -25,8 +25,8 @@ done
 [[ $prefix == /* ]] || misused "install: --prefix $prefix: give a path that begins with /"
 [[ -z $binary || -x $binary ]] || misused "install: --binary $binary: there is no such program"
 
-bash tools/dev/setup.sh build >/dev/null
 if [[ -z $binary ]]; then
+    bash tools/dev/setup.sh build >/dev/null
     step "Build"
     build_onefold
     binary="$ONEFOLD"
@@ -45,7 +45,9 @@ sed "s|@bindir@|$prefix/bin|" 'data/systemd/onefold@.service' >"$staged/lib/syst
 for text in README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/operating.md docs/recipes.md; do
     install -D -m 644 "$text" "$staged/share/doc/onefold/$(basename "$text")"
 done
-cargo run --locked --quiet -p onefold --example manual -- "$staged/share"
+# What a program for other processors is run by; none for one of this machine.
+read -ra runner <<<"${RUNNER:-}"
+"${runner[@]}" "$binary" manual docs "$staged/share"
 find "$staged/share/man" -name '*.[17]' -exec gzip -9n {} +
 list="$(find "$staged" -type f -printf '%P\n' | sort)"
 mkdir -p "$staged/$(dirname "$INSTALLED")"

@@ -54,6 +54,7 @@ package_of() {
     qemu-io | qemu-img | qemu-nbd) echo qemu-utils ;;
     mkfs.ext4 | e2fsck | debugfs) echo e2fsprogs ;;
     mkfs.btrfs) echo btrfs-progs ;;
+    mkfs.xfs) echo xfsprogs ;;
     losetup | mount | blkid | findmnt | fallocate) echo util-linux ;;
     cc) echo build-essential ;;
     pkg-config) echo pkg-config ;;
@@ -61,6 +62,9 @@ package_of() {
     qemu-system-x86_64) echo qemu-system-x86 ;;
     dpkg-shlibdeps) echo dpkg-dev ;;
     strip) echo binutils ;;
+    aarch64-linux-gnu-strip) echo binutils-aarch64-linux-gnu ;;
+    x86_64-linux-gnu-strip) echo binutils-x86-64-linux-gnu ;;
+    qemu-aarch64 | qemu-x86_64) echo qemu-user ;;
     rpmbuild) echo rpm ;;
     shellcheck) echo shellcheck ;;
     patch) echo patch ;;

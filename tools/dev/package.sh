@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Make packages of Onefold: .deb and .rpm.
 #
-# usage: ./dev package [--arch amd64|arm64] [--out DIRECTORY] [--binary FILE] [deb] [rpm]
+# usage: ./dev package [--arch amd64|arm64|all] [--out DIRECTORY] [--binary FILE] [deb] [rpm]
 #
-#   --arch ARCH       the processors that it is for (default: those of this machine); for others it uses Debian's cross compiler
+#   --arch ARCH       the processors that it is for (default: those of this machine), or all; for others it uses Debian's cross compiler
 #   --out DIRECTORY   where the packages go (default: target/packages)
-#   --binary FILE     package this program, which is for these processors, instead of building one
+#   --binary FILE     package this program, which is for these processors, instead of building one; then nothing is built
 #   deb, rpm          which of the two (default: both)
 #
 # A package has what ./dev install puts below /usr. When it is removed, the units of its volumes are stopped; it refuses while other volumes
@@ -26,14 +26,24 @@ while [[ $# -gt 0 ]]; do
     *) misused "package: unknown argument '$1'; see ./dev package --help" ;;
     esac
 done
+if [[ $arch == all ]]; then
+    [[ -z $binary ]] || misused "package: --binary $binary is for one kind of processors; --arch all is for two"
+    for one in amd64 arm64; do bash tools/dev/package.sh --arch "$one" --out "$out" "${forms[@]}"; done
+    exit
+fi
 case "$arch" in
-amd64) triple=x86_64-unknown-linux-gnu gnu=x86_64-linux-gnu rpm_arch=x86_64 ;;
-arm64) triple=aarch64-unknown-linux-gnu gnu=aarch64-linux-gnu rpm_arch=aarch64 ;;
-*) misused "package: --arch $arch: the architectures are amd64 and arm64" ;;
+amd64) triple=x86_64-unknown-linux-gnu gnu=x86_64-linux-gnu rpm_arch=x86_64 emulator=qemu-x86_64 machine=62 ;;
+arm64) triple=aarch64-unknown-linux-gnu gnu=aarch64-linux-gnu rpm_arch=aarch64 emulator=qemu-aarch64 machine=183 ;;
+*) misused "package: --arch $arch: the architectures are amd64 and arm64, or all" ;;
 esac
-[[ -z $binary || -x $binary ]] || misused "package: --binary $binary: there is no such program"
+if [[ -n $binary ]]; then
+    [[ -x $binary ]] || misused "package: --binary $binary: there is no such program"
+    [[ $(od -An -tu2 -j18 -N2 "$binary" | tr -d ' ') == "$machine" ]] ||
+        misused "package: --binary $binary is not for $arch; --arch says for which it is"
+else
+    bash tools/dev/setup.sh build >/dev/null
+fi
 [[ ${#forms[@]} -gt 0 ]] || forms=(deb rpm)
-bash tools/dev/setup.sh build >/dev/null
 need dpkg-shlibdeps strip
 for form in "${forms[@]}"; do [[ $form == rpm ]] && need rpmbuild; done
 
@@ -59,9 +69,14 @@ revision="$(git log -1 --format=%cd.%h --date=format:%Y%m%d 2>/dev/null || date 
 export ONEFOLD_VERSION="$version~$revision"
 
 strip='strip'
+# By which a program of the architecture can be run here: it makes its own manual pages.
+runner=()
 if [[ $arch != "$here" ]]; then
-    need_cross
     strip="$gnu-strip"
+    [[ -n $binary ]] || need_cross
+    need "$gnu-strip" "$emulator"
+    compgen -G "/usr/$gnu/lib/ld-linux*" >/dev/null || apt_install "libc6-$arch-cross" "libgcc-s1-$arch-cross"
+    runner=("$emulator" -L "/usr/$gnu")
 fi
 if [[ -n $binary ]]; then
     :
@@ -73,24 +88,26 @@ else
     step "Build for $arch"
     variable="${triple^^}"
     export "CARGO_TARGET_${variable//-/_}_LINKER=$gnu-gcc" "CC_${triple//-/_}=$gnu-gcc" "AR_${triple//-/_}=$gnu-ar"
-    cargo build --release --locked --quiet -p onefold --target "$triple"
-    binary="$(target_dir)/$triple/release/onefold"
+    cargo build --profile "$profile" --locked --quiet -p onefold --target "$triple"
+    binary="$(target_dir)/$triple/$profile/onefold"
 fi
 
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 tree="$work/tree"
 mkdir -p "$tree" "$out"
-STRIP="$strip" bash tools/dev/install.sh --prefix /usr --root "$tree" --binary "$binary" >/dev/null
+RUNNER="${runner[*]}" STRIP="$strip" bash tools/dev/install.sh --prefix /usr --root "$tree" --binary "$binary" >/dev/null
 # The package's own list takes its place.
 rm -r "$tree/usr/share/onefold"
 documents="$tree/usr/share/doc/onefold"
+# Who installs a package has no source, and reads the pages of docs by man.
+install -m 644 data/package/README.md "$documents/README.md"
 {
     printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: onefold\n\n'
     printf 'Files: *\nCopyright: the Onefold developers\nLicense: MIT or Apache-2.0\n'
     for licence in MIT APACHE; do printf '\nLICENSE-%s\n\n' "$licence" && cat "LICENSE-$licence"; done
 } >"$documents/copyright"
-rm "$documents"/LICENSE-*
+rm "$documents"/LICENSE-* "$documents/operating.md" "$documents/recipes.md"
 find "$tree" -type d -exec chmod 755 {} +
 
 # The libraries that the program needs, as Debian's packages of this architecture.
@@ -105,7 +122,11 @@ fi
 summary='deduplicating block device for flash'
 description="A file system, a database or a virtual machine writes to it as to any disk; each
 distinct block of 4 KiB is written to the flash once. Runs in user space, as a
-loop device over FUSE or as an NBD server."
+loop device over FUSE or as an NBD server.
+Not released yet: do not keep the only copy of any data on it. Linux 6.9 or
+newer is needed for a block device that outlives a kill of its server.
+/usr/share/doc/onefold/README.md leads from nothing to a file system that is
+mounted at boot."
 
 make_deb() {
     mkdir -p "$tree/DEBIAN"

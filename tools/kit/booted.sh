@@ -2,7 +2,7 @@
 # What ./dev boot runs in its virtual machine, as root, at the end of each boot. Each line that it prints goes to the console.
 set -eEuo pipefail
 stage="$(cat /root/stage 2>/dev/null || echo install)"
-store=/srv/photos.onefold place=/srv/photos
+place=/srv/photos
 say() { echo "boot: $*"; }
 # Fails, and shows the text, unless it is empty. A command behind `!` would end nothing.
 none() { [[ -z $1 ]] || { echo "$1" && false; }; }
@@ -18,15 +18,13 @@ case "$stage" in
 install)
     dpkg -i /root/older.deb >/dev/null
     say "installed: $(onefold version | head -n 1)"
-    onefold create "$store" --size 512M --label photos >/dev/null
-    mkdir -p /etc/onefold "$place"
-    printf 'volume = "%s"\nmemory = "16M"\n' "$store" >/etc/onefold/photos.toml
-    systemctl enable --quiet --now onefold@photos
-    udevadm settle
-    uuid="$(onefold probe --udev "$store" | sed -n 's/^ID_FS_UUID=//p')"
-    mkfs.ext4 -q "/dev/disk/by-id/onefold-$uuid"
-    echo "/dev/disk/by-id/onefold-$uuid  $place  ext4  x-systemd.requires=onefold@photos.service  0 2" >>/etc/fstab
-    say "made a file system on /dev/disk/by-id/onefold-$uuid"
+    # The recipe is the README's own, for a smaller disk.
+    awk '/^## From nothing/ { here = 1 } here && /^```sh/ { on = 1; next } on && /^```/ { exit } on' /usr/share/doc/onefold/README.md |
+        sed 's/--size 4G/--size 512M/' >/root/recipe
+    grep -q 'onefold create .*512M' /root/recipe
+    bash -eux /root/recipe >/root/recipe.log 2>&1 || { cat /root/recipe.log && false; }
+    findmnt "$place" >/dev/null
+    say "made a file system on $(grep -o '/dev/disk/by-id/onefold-[^ ]*' /etc/fstab), by the README's recipe"
     echo upgrade >/root/stage
     ;;
 upgrade)
@@ -49,6 +47,39 @@ upgrade)
     none "$(dmesg | grep -iE 'I/O error|ext4.*error' || true)"
     say "fio wrote and verified without an error"
     onefold stats photos | head -n 3
+    # Both processes at once: systemd brings the volume back, and what was mounted on it.
+    echo before >"$place/kept" && sync
+    device="$(findmnt -no SOURCE "$place")"
+    systemctl show -P MainPID onefold@photos >/root/main
+    mapfile -t processes < <(pgrep -x onefold | grep -vxF -f /root/main)
+    [[ ${#processes[@]} -eq 2 ]]
+    kill -STOP "${processes[@]}" && kill -KILL "${processes[@]}"
+    for _ in $(seq 120); do
+        sleep 1
+        systemctl is-active --quiet onefold@photos && [[ -f $place/kept ]] && echo after >"$place/written" 2>/dev/null &&
+            sync -f "$place" && break
+    done
+    [[ $(cat "$place/kept") == before && $(cat "$place/written") == after ]]
+    say "both processes killed: back at $(findmnt -no SOURCE "$place"), and was at $device"
+    # Stopping the unit takes the file system with it, and does not wait for a limit.
+    begun=$SECONDS
+    systemctl stop onefold@photos
+    none "$(findmnt "$place" || true)"
+    none "$(onefold list | grep photos || true)"
+    onefold check photos | grep -q 'closed in order *yes'
+    say "stopped in $((SECONDS - begun)) s, closed in order"
+    mount "$place"
+    # A file system that the unit does not know of, and that is in use: the volume is served on.
+    mkdir -p /mnt/by-hand
+    mount "$(findmnt -no SOURCE "$place")" /mnt/by-hand
+    tail -f /mnt/by-hand/kept >/dev/null &
+    systemctl stop onefold@photos || true
+    [[ $(cat /mnt/by-hand/kept) == before ]]
+    say "stopped while in use: served on after $((SECONDS - begun)) s"
+    kill $!
+    umount /mnt/by-hand
+    systemctl start onefold@photos
+    mount "$place"
     umount "$place"
     sed -i '/onefold/d' /etc/fstab
     systemctl daemon-reload

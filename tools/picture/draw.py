@@ -7,12 +7,13 @@ import sys
 import savings
 
 FILE = os.path.join(os.path.dirname(savings.FILE), "savings.svg")
-WIDTH, LEFT, TOP, ROW = 900, 320, 56, 36
+WIDTH, LEFT, TOP, ROW = 940, 320, 56, 36
 # The length of the bar for all that the bare device got.
 FULL = 400
 STYLE = (
-    "text{font:14px system-ui,sans-serif;fill:#1f2328}.small{font-size:12px;fill:#59636e}.bare{fill:#d1d9e0}.volume{fill:#1a7f37}"
-    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.small{fill:#9198a1}.bare{fill:#3d444d}.volume{fill:#3fb950}}"
+    "text{font:14px system-ui,sans-serif;fill:#1f2328}.small{font-size:12px;fill:#59636e}.bare{fill:#d1d9e0}"
+    ".volume{fill:#1a7f37}.file{fill:#0969da}"
+    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.small{fill:#9198a1}.bare{fill:#3d444d}.volume{fill:#3fb950}.file{fill:#4493f8}}"
 )
 
 
@@ -27,29 +28,47 @@ def bar(kind, at, length, height):
     return f'<rect class="{kind}" x="{LEFT}" y="{at}" width="{length:.1f}" height="{height}"/>'
 
 
+def bars(row, at):
+    """Returns what lies in the bar of the bare disk."""
+    if row.file is None:
+        return [bar("volume", at + 5, FULL * row.ratio(), 14)]
+    return [bar("volume", at + 3, FULL * row.ratio(), 8), bar("file", at + 13, FULL * row.file_ratio(), 8)]
+
+
+def key(kind, at, words):
+    """Returns a square with what it stands for."""
+    yield f'<rect class="{kind}" x="{LEFT + at}" y="31" width="12" height="12"/>'
+    yield f'<text class="small" x="{LEFT + at + 18}" y="42">{words}</text>'
+
+
 def picture(rows):
-    """Returns the picture as SVG: for each row a bar for the bare device, and in it one for the volume."""
+    """Returns the picture as SVG: for each row a bar for the bare disk, and in it one for a volume on the disk and one for a file."""
     height = TOP + ROW * len(rows) + 8
-    title = "Bytes written to the flash: with Onefold, as a part of what ext4 writes to the bare device"
+    title = "Bytes written to the flash: with Onefold, on a disk and in a file, as a part of what ext4 writes to the bare disk"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="title">',
         f'<title id="title">{title}</title>',
         f"<style>{STYLE}</style>",
         f'<text x="{LEFT}" y="20">Bytes written to the flash</text>',
-        f'<rect class="volume" x="{LEFT}" y="31" width="12" height="12"/><text class="small" x="{LEFT + 18}" y="42">with Onefold</text>',
-        f'<rect class="bare" x="{LEFT + 110}" y="31" width="12" height="12"/>'
-        f'<text class="small" x="{LEFT + 128}" y="42">bare ext4</text>',
+        *key("volume", 0, "Onefold on the disk"),
+        *key("file", 150, "in a file on ext4"),
+        *key("bare", 280, "bare ext4"),
     ]
     for number, row in enumerate(rows):
         at = TOP + ROW * number
         share = round(100 * row.ratio())
-        end = LEFT + FULL * max(row.ratio(), 1)
+        shares, sizes, longest = f"{share} %", size(row.volume), row.ratio()
+        if row.file is not None:
+            shares += f", in a file {round(100 * row.file_ratio())} %"
+            sizes += f" and {size(row.file)}"
+            longest = max(longest, row.file_ratio())
+        end = LEFT + FULL * max(longest, 1)
         lines += [
             f'<text x="{LEFT - 12}" y="{at + 18}" text-anchor="end">{html.escape(row.words)}</text>',
             bar("bare", at, FULL, 24),
-            bar("volume", at + 5, FULL * row.ratio(), 14),
-            f'<text x="{end + 8:.1f}" y="{at + 12}">{share} %</text>',
-            f'<text class="small" x="{end + 8:.1f}" y="{at + 27}">{size(row.volume)} of {size(row.bare)}</text>',
+            *bars(row, at),
+            f'<text x="{end + 8:.1f}" y="{at + 12}">{shares}</text>',
+            f'<text class="small" x="{end + 8:.1f}" y="{at + 27}">{sizes} of {size(row.bare)}</text>',
         ]
     return "\n".join([*lines, "</svg>", ""])
 

@@ -1,6 +1,8 @@
-"""Measures what reaches the device below a bare ext4 and below one on a volume, for real trees and programs; see tools/dev/picture.sh."""
+"""Measures what reaches the disk below a bare ext4, below one on a volume on the disk, and below one on a volume in a file, for real trees
+and programs; see tools/dev/picture.sh."""
 
 import argparse
+import contextlib
 import datetime
 import os
 import shutil
@@ -56,50 +58,99 @@ LOADS = {
     "random": (*shipped("fio-dup0"), "neither repeated nor compressible data"),
 }
 DISK_BYTES = 8 << 30
+# Larger than what is preallocated.
+FILE_SIZE = "7G"
 
 
 def sync_and_unmount(root):
     sh(f"sync -f {root}; umount {root}")
 
 
-class Bare:
-    """A device as it is."""
+FORMAT = ("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0")
 
-    def __init__(self, disk):
+
+class Bare:
+    """A disk as it is."""
+
+    def __init__(self, disk, _place):
         self.device = disk.device
 
-    def detach(self):
+    def attach(self):
+        """Returns what is mounted, and what ends that."""
+        return self.device, lambda: None
+
+    def end(self):
         """Has nothing to end."""
 
 
+class OnDisk:
+    """A volume whose store is the disk."""
+
+    def __init__(self, disk, _place):
+        self.store = disk.device
+        run("create", self.store)
+
+    def attach(self):
+        attached = Attached(self.store)
+        return attached.device, attached.detach
+
+    def end(self):
+        """Has nothing to end."""
+
+
+class InFile(OnDisk):
+    """A volume whose store is a file on ext4 on the disk."""
+
+    def __init__(self, disk, place):
+        self.host = os.path.join(place, "host")
+        os.makedirs(self.host, exist_ok=True)
+        call(*FORMAT, disk.device)
+        call("mount", disk.device, self.host)
+        self.store = os.path.join(self.host, "store")
+        run("create", "--size", FILE_SIZE, self.store)
+
+    def attach(self):
+        device, detach = super().attach()
+
+        def end():
+            detach()
+            call("sync", "-f", self.host)
+
+        return device, end
+
+    def end(self):
+        call("umount", self.host)
+
+
 def measure(load, scheme, place, cache):
-    """Returns the bytes that reach the device while the load runs on this scheme, `Bare` or `Attached`."""
+    """Returns the bytes that reach the disk while the load runs on this scheme."""
     setup, work, _ = LOADS[load]
     root = os.path.join(place, "root")
     os.makedirs(root, exist_ok=True)
-    disk = Disk(os.path.join(place, "disk"), DISK_BYTES)
-    try:
-        if scheme is Attached:
-            run("create", disk.device)
+    with contextlib.ExitStack() as stack:
+        disk = Disk(os.path.join(place, "disk"), DISK_BYTES)
+        stack.callback(disk.close)
+        on = scheme(disk, place)
+        stack.callback(on.end)
         written = None
         for steps in (setup, work):
             sh("echo 3 >/proc/sys/vm/drop_caches")
+            if scheme is InFile:
+                call("sync", "-f", on.host)
             before = disk.counts()
-            on = scheme(disk) if scheme is Bare else scheme(disk.device)
+            device, detach = on.attach()
             try:
                 if steps is setup:
-                    call("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", on.device)
-                call("mount", on.device, root)
+                    call(*FORMAT, device)
+                call("mount", device, root)
                 try:
                     steps(root, cache)
                 finally:
                     sync_and_unmount(root)
             finally:
-                on.detach()
+                detach()
             written = since(disk.counts(), before)["bytes"]
         return written
-    finally:
-        disk.close()
 
 
 def main():
@@ -123,9 +174,10 @@ def main():
     measured, today = commit(), datetime.date.today().isoformat()
     try:
         for name in options.names or LOADS:
-            bare, volume = (measure(name, scheme, place, cache) for scheme in (Bare, Attached))
-            row = savings.Row(name, today, measured, bare, volume, LOADS[name][2])
-            print(f"{row.words}: {bare / MIB:.1f} MiB bare, {volume / MIB:.1f} on a volume, {row.ratio():.2f} of that", flush=True)
+            bare, volume, file = (measure(name, scheme, place, cache) for scheme in (Bare, OnDisk, InFile))
+            row = savings.Row(name, today, measured, bare, volume, file, LOADS[name][2])
+            ratios = f"{volume / MIB:.1f} on a volume, {row.ratio():.2f} of that, {file / MIB:.1f} in a file, {row.file_ratio():.2f}"
+            print(f"{row.words}: {bare / MIB:.1f} MiB bare, {ratios}", flush=True)
             found[name] = row
             savings.write([found[load] for load in LOADS if load in found])
     except (Failed, subprocess.SubprocessError) as error:

@@ -1,12 +1,13 @@
-"""docs/savings.tsv: what reached the device for each load, bare and on a volume."""
+"""docs/savings.tsv: what reached the disk for each load: bare, on a volume on that disk, and on one in a file on its file system."""
 
 import dataclasses
 import os
 
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "savings.tsv")
 HEAD = (
-    "# Made by ./dev picture: the bytes that reached the device below ext4, bare and on a volume with default settings (FUSE + loop).\n"
-    "# load\tdate\tcommit\tbare bytes\tbytes with Onefold\twords\n"
+    "# Made by ./dev picture: the bytes that the kernel has counted at the disk, for ext4 on it, and for ext4 on a volume with default\n"
+    "# settings (FUSE + loop) whose store is the disk, and whose store is a file on ext4 on it; - where that was not measured.\n"
+    "# load\tdate\tcommit\tbare bytes\tbytes of a volume on the disk\tof one in a file\twords\n"
 )
 
 
@@ -17,10 +18,19 @@ class Row:
     commit: str
     bare: int
     volume: int
+    # None where it was not measured.
+    file: int | None
     words: str
 
     def ratio(self):
         return self.volume / self.bare
+
+    def file_ratio(self):
+        return self.file / self.bare
+
+
+def row_of(load, date, commit, bare, volume, file, words):
+    return Row(load, date, commit, int(bare), int(volume), None if file == "-" else int(file), words)
 
 
 def read():
@@ -28,12 +38,12 @@ def read():
     if not os.path.exists(FILE):
         return []
     with open(FILE, encoding="utf-8") as file:
-        fields = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
-    return [Row(load, date, commit, int(bare), int(volume), words) for load, date, commit, bare, volume, words in fields]
+        lines = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
+    return [row_of(*fields) for fields in lines]
 
 
 def write(rows):
     with open(FILE, "w", encoding="utf-8") as file:
         file.write(HEAD)
         for row in rows:
-            file.write("\t".join(map(str, dataclasses.astuple(row))) + "\n")
+            file.write("\t".join("-" if field is None else str(field) for field in dataclasses.astuple(row)) + "\n")

@@ -41,6 +41,7 @@ fn percent_with_zeros(phase: &Phase, duplicates: u64) -> f64 {
     (duplicates + counts.zeros_again) as f64 * 100.0 / counts.blocks_written.max(1) as f64
 }
 
+#[allow(clippy::cast_precision_loss)]
 fn compare(name: &str, findings: &mut Vec<String>) {
     let expected: Value =
         serde_json::from_str(&std::fs::read_to_string(folder().join(format!("{name}.json"))).expect("it is there")).expect("JSON");
@@ -77,6 +78,14 @@ fn compare(name: &str, findings: &mut Vec<String>) {
         near("dup_ever_pct", percent_with_zeros(phase, counts.duplicates_ever));
         near("dup_live_pct", percent_with_zeros(phase, counts.duplicates_live));
         near("zero_pct", counts.zeros as f64 * 100.0 / counts.blocks_written.max(1) as f64);
+        for part in phase.streams.iter().filter(|part| part.counts.blocks_written > 0) {
+            let kind = &expected["kinds"][&*part.name];
+            let (ours, share) = (&part.counts, kind["dup_ever_pct"].as_f64().unwrap_or(-1.0));
+            let percent = (ours.duplicates_ever + ours.zeros_again) as f64 * 100.0 / ours.blocks_written as f64;
+            if kind["n"].as_u64() != Some(ours.blocks_written) || (share - percent).abs() > 0.051 {
+                findings.push(format!("{name}, {}, {}: {kind}, ours {ours:?}", phase.part.name, part.name));
+            }
+        }
     }
 }
 

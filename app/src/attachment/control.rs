@@ -1,6 +1,7 @@
 //! The control socket of a server: a connection carries one question, and each answer is a line of JSON. There is one answer, or two where
 //! something lasts as long as the connection: one at its beginning and one at its end.
 
+use super::directory::VARIABLE;
 use super::process::is_stopped;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::growth::Order as GrowthOrder;
@@ -61,7 +62,7 @@ pub enum ServerRequest {
 
 /// The version of what the processes of an attachment hand over to each other: command lines, plans, descriptors and the acknowledgement
 /// journal. Programs of other versions cannot take over from each other.
-pub const HANDOVER_VERSION: u32 = 1;
+pub const HANDOVER_VERSION: u32 = 2;
 
 /// The program to which a server gives way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,6 +167,22 @@ fn is_readable(stream: &UnixStream, patience: Duration) -> io::Result<bool> {
 enum Answer {
     Ok(Value),
     Failed(Failed),
+}
+
+/// The longest path of a socket, in bytes.
+const PATH_BYTES_MAX: usize = 107;
+
+/// Checks that a control socket can have this path.
+///
+/// # Errors
+/// When the path is too long.
+pub fn check_path(path: &Path) -> Outcome {
+    let bytes = path.as_os_str().len();
+    if bytes <= PATH_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("{} has {bytes} bytes, more than a socket's path may have ({PATH_BYTES_MAX})", path.display());
+    Err(Failed::new(Exit::Usage, message).next(format!("Name a directory with a shorter path by {VARIABLE}.")))
 }
 
 /// Answers questions at `path` by `respond`, on threads of its own, until the process ends.

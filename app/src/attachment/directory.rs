@@ -16,13 +16,17 @@ pub const VARIABLE: &str = "ONEFOLD_RUN_DIR";
 /// When the directory cannot be made, or belongs to another user.
 pub fn run_directory() -> Outcome<PathBuf> {
     let path = place();
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&path)
-        .map_err(|e| Failed::system(format!("cannot make {}", path.display()), e))?;
-    check_private(&path)?;
+    make_private(&path)?;
     Ok(path)
+}
+
+/// Makes a directory with access for this user alone, where it is missing.
+///
+/// # Errors
+/// When it cannot be made, or belongs to another user.
+pub fn make_private(path: &Path) -> Outcome {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|e| Failed::system(format!("cannot make {}", path.display()), e))?;
+    check_private(path)
 }
 
 fn place() -> PathBuf {

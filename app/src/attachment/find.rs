@@ -3,17 +3,22 @@
 //! 1. A name that exists as a path, or that holds a slash, is never taken for another one; if it is also one in /etc/onefold, it is
 //!    refused. A name in /etc/onefold goes before a label, and what it names is no path without a slash. A mount point stands for its
 //!    device.
-//! 2. A label or UUID finds an attached volume first, then one seen before, then one on a block device. A name that fits several volumes is
-//!    refused.
+//! 2. A label or UUID finds an attached volume first, then one seen before, then one to which a link of udev leads, then one on any block
+//!    device. A name that fits several volumes is refused.
+//! 3. No device that never answers keeps anybody who does not name it: what is seen first ends the search, and the rest is read by
+//!    [`glance`], within a time.
 
 use super::configured::{self, Configured};
 use super::directory::run_directory;
+use super::glance::{self, Glance};
 use super::known;
 use super::record::{self, Places, Record};
 use super::session;
+use super::strays::restore_files;
+use super::udev;
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::volume::peek;
+use onefold_engine::format::Superblock;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -52,7 +57,13 @@ pub fn find(name: &str) -> Outcome<Found> {
         let message = format!("'{name}' is a file here, and a name in {}", configured::directory().display());
         return Err(Failed::new(Exit::Usage, message).next(format!("Write ./{name} for the file, or go to another folder.")));
     }
-    configured.map_or_else(|| find_volume(name), |configured| find_configured(&configured))
+    let looked = || configured.as_ref().map_or_else(|| find_volume(name), find_configured);
+    match looked() {
+        Ok(found) if found.attached.is_some() => Ok(found),
+        // It may be attached without its files.
+        _ if restore_files(&run_directory()?) => looked(),
+        other => other,
+    }
 }
 
 /// Finds the volume of a file in /etc/onefold, whatever lies in the current folder.
@@ -80,34 +91,74 @@ fn find_volume(name: &str) -> Outcome<Found> {
 
 /// Finds a volume by its label or UUID.
 fn find_by_label(name: &str, records: &[Record]) -> Outcome<Found> {
-    let uuid = Uuid::parse_str(name).ok().map(|uuid| uuid.to_string());
-    let fits = |id: Option<&str>, label: Option<&str>| label == Some(name) || (uuid.is_some() && id == uuid.as_deref());
-    let mut found: Vec<Found> = records
-        .iter()
-        .filter(|r| fits(r.uuid.as_deref(), r.label.as_deref()))
-        .map(|r| Found { path: r.path.clone(), attached: Some(r.clone()) })
-        .collect();
-    if found.is_empty() {
-        let fitting = |path: &PathBuf| {
-            peek(path).is_ok_and(|chosen| {
-                let id = Uuid::from_bytes(chosen.superblock.uuid).to_string();
-                fits(Some(&id), Some(&chosen.superblock.label))
-            })
-        };
-        let paths = known::paths().into_iter().filter(fitting).chain(block_devices().into_iter().filter(fitting));
-        let mut paths: Vec<PathBuf> = paths.filter_map(|path| path.canonicalize().ok()).collect();
-        paths.sort();
-        paths.dedup();
-        found = paths.into_iter().map(|path| Found { path, attached: None }).collect();
-    }
+    let (mut found, silent) = search(name, records);
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(Failed::new(Exit::NotFound, format!("no volume is called '{name}'"))
+        0 if silent.is_empty() => Err(Failed::new(Exit::NotFound, format!("no volume is called '{name}'"))
             .next("Name it by its path, or look at `onefold list --all`.")),
+        0 => Err(Failed::new(Exit::NotFound, format!("no volume is called '{name}', but {} did not answer", listed(&silent)))
+            .next("Name it by its path if it is there, or try again when the device works.")),
         _ => {
-            let paths: Vec<String> = found.iter().map(|f| f.path.display().to_string()).collect();
-            Err(Failed::new(Exit::NotFound, format!("'{name}' names several volumes: {}", paths.join(", "))).next("Name it by its path."))
+            let paths: Vec<PathBuf> = found.into_iter().map(|found| found.path).collect();
+            Err(Failed::new(Exit::NotFound, format!("'{name}' names several volumes: {}", listed(&paths))).next("Name it by its path."))
         }
+    }
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the volumes with this label or UUID: the attached ones; otherwise those among the paths that were seen before, then among
+/// udev's links, and last on any block device. Also returns the paths that have not answered.
+fn search(name: &str, records: &[Record]) -> (Vec<Found>, Vec<PathBuf>) {
+    let uuid = Uuid::parse_str(name).ok().map(|uuid| uuid.to_string());
+    let fits = |id: Option<&str>, label: Option<&str>| label == Some(name) || (uuid.is_some() && id == uuid.as_deref());
+    let attached = records.iter().filter(|r| fits(r.uuid.as_deref(), r.label.as_deref()));
+    let mut found: Vec<Found> = attached.map(|r| Found { path: r.path.clone(), attached: Some(r.clone()) }).collect();
+    let mut silent = Vec::new();
+    let is_it = |superblock: &Superblock| fits(Some(&Uuid::from_bytes(superblock.uuid).to_string()), Some(&superblock.label));
+    let stages: [&dyn Fn() -> Vec<PathBuf>; 3] = [&known::paths, &|| udev::links(name), &block_devices];
+    for paths in stages {
+        if !found.is_empty() {
+            break;
+        }
+        let (paths, is_silent) = fitting(paths(), is_it);
+        found = paths.into_iter().map(|path| Found { path, attached: None }).collect();
+        silent.extend(is_silent);
+    }
+    (found, silent)
+}
+
+/// Returns the volumes at these paths that fit, each once, and the paths that have not answered.
+fn fitting(paths: Vec<PathBuf>, is_it: impl Fn(&Superblock) -> bool) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut found, mut silent) = (Vec::new(), Vec::new());
+    for (path, seen) in std::iter::zip(&paths, glance::look(&paths, &is_it)) {
+        match seen {
+            Glance::Volume(path, superblock) if is_it(&superblock) => found.push(path),
+            Glance::Silent => silent.push(path.clone()),
+            _ => {}
+        }
+    }
+    found.sort();
+    found.dedup();
+    (found, silent)
+}
+
+/// Checks that no other volume than the one at `path` has this label, since a name that fits several is of no use. An empty label is none.
+///
+/// # Errors
+/// When another volume has it.
+pub fn check_label_is_free(label: &str, path: &Path) -> Outcome {
+    if label.is_empty() {
+        return Ok(());
+    }
+    let (found, _) = search(label, &record::by_life(&run_directory()?)?.0);
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    match found.into_iter().find(|found| found.path != path) {
+        None => Ok(()),
+        Some(other) => Err(Failed::new(Exit::Usage, format!("--label {label}: {} has that label already", other.path.display()))
+            .next("Choose another one: a volume is attached by its label only where no other has it.")),
     }
 }
 
@@ -175,6 +226,14 @@ pub fn all_attached() -> Outcome<Vec<Record>> {
     let (mut alive, _) = record::by_life(&run_directory()?)?;
     alive.sort_by(|a, b| (a.since, &a.location).cmp(&(b.since, &b.location)));
     Ok(alive)
+}
+
+/// Returns the records of attachments whose processes have all died.
+///
+/// # Errors
+/// When the directory of records cannot be read.
+pub fn all_died() -> Outcome<Vec<Record>> {
+    Ok(record::by_life(&run_directory()?)?.1)
 }
 
 /// Returns the block devices of this machine whose size is not zero.

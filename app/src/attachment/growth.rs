@@ -5,11 +5,21 @@
 //!    the one after it begins again. If the volume does not grow, it is served as it was.
 
 use super::plan::Plan;
-use super::record::{Places, small_file};
+use super::record::{Places, small_file, write_small};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::growth::Order;
 use serde::{Deserialize, Serialize};
 use std::fs;
+
+/// The note that a server leaves for the next one.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Noted {
+    #[serde(flatten)]
+    pub order: Order,
+    /// Writes waited for room, or failed, when the server gave way.
+    #[serde(default)]
+    pub was_full: bool,
+}
 
 /// The end of a growth.
 #[derive(Debug, Serialize, Deserialize)]
@@ -17,11 +27,11 @@ struct End {
     failed: Option<Failed>,
 }
 
-/// Notes the order for the next server of an attachment.
+/// Notes the order for the next server of an attachment, and whether the volume is full.
 ///
 /// # Errors
 /// When there would be none, or it could not go on for the clients of this one.
-pub fn prepare(plan: &Plan, can_hand_over: bool, order: Order) -> Outcome {
+pub fn prepare(plan: &Plan, can_hand_over: bool, noted: &Noted) -> Outcome {
     let volume = plan.path.display();
     let again = || format!("`onefold detach {volume}`; then grow it, and attach it again.");
     if plan.options.passthrough || plan.options.read_only {
@@ -36,13 +46,13 @@ pub fn prepare(plan: &Plan, can_hand_over: bool, order: Order) -> Outcome {
         return Err(Failed::new(Exit::Refused, message).next(again()));
     }
     let place = Places::of(&plan.directory, &plan.id).growth;
-    let text = serde_json::to_vec(&order).map_err(|e| Failed::system("cannot note the order", e))?;
-    fs::write(&place, text).map_err(|e| Failed::system(format!("cannot write {}", place.display()), e))
+    let text = serde_json::to_vec(noted).map_err(|e| Failed::system("cannot note the order", e))?;
+    write_small(&place, &text).map_err(|e| Failed::system(format!("cannot write {}", place.display()), e))
 }
 
-/// Returns the order that an earlier server has noted.
+/// Returns what an earlier server has noted.
 #[must_use]
-pub fn ordered(places: &Places) -> Option<Order> {
+pub fn ordered(places: &Places) -> Option<Noted> {
     serde_json::from_slice(&small_file(&places.growth)?).ok()
 }
 
@@ -53,7 +63,7 @@ pub fn end(places: &Places, result: Outcome) {
         tracing::error!("the volume did not grow: {failed}");
     }
     let fresh = places.grown.with_extension("grown-new");
-    let noted = serde_json::to_vec(&end).map_err(Into::into).and_then(|text| fs::write(&fresh, text));
+    let noted = serde_json::to_vec(&end).map_err(Into::into).and_then(|text| write_small(&fresh, &text));
     if let Err(error) = noted.and_then(|()| fs::rename(&fresh, &places.grown)) {
         tracing::warn!(%error, "cannot note how the growth ended");
     }

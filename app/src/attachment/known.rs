@@ -1,5 +1,6 @@
 //! The paths of volumes seen before, by which a label or UUID finds one that is not attached. They are advice: each path is examined again.
 
+use super::glance::{self, Glance};
 use std::env;
 use std::fs;
 use std::io::Write;
@@ -33,7 +34,8 @@ pub fn remember(path: &Path) {
     let Some(text) = path.to_str().filter(|text| !text.contains('\n')) else { return };
     let Some(place) = place().filter(|_| !before.iter().any(|p| p == path)) else { return };
     let _ = place.parent().map(|directory| fs::DirBuilder::new().recursive(true).mode(0o700).create(directory));
-    let kept = before.iter().filter(|p| p.exists()).filter_map(|p| p.to_str()).chain([text]);
+    let seen = glance::look(&before, |_| false);
+    let kept = std::iter::zip(&before, &seen).filter(|(_, seen)| **seen != Glance::Missing).filter_map(|(p, _)| p.to_str()).chain([text]);
     let all: String = kept.flat_map(|line| [line, "\n"]).collect();
     let fresh = place.with_extension("new");
     let written = fs::File::create(&fresh).and_then(|mut file| file.write_all(all.as_bytes())).and_then(|()| fs::rename(&fresh, &place));

@@ -3,7 +3,7 @@
 use super::control::{self, ServerRequest};
 use super::plan::Plan;
 use super::process::Process;
-use super::record::{Places, look, small_file};
+use super::record::{Places, look, small_file, write_small};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::notices::OPENING;
 use crate::supervision::start::Start;
@@ -50,6 +50,7 @@ impl LaunchReport {
 /// The reason why it does not serve.
 pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
     let log = Places::of(&plan.directory, &plan.id).log;
+    let is_new = !log.exists();
     let file = OpenOptions::new()
         .create(true)
         .append(true)
@@ -70,6 +71,10 @@ pub fn start(verb: &str, plan: &Plan) -> Outcome<(String, Child)> {
         Some(LaunchReport::Ready { location }) => Ok((location, child)),
         Some(LaunchReport::Failed(failed)) => {
             let _ = child.wait();
+            if is_new {
+                // The caller gets the reason, and nothing was served.
+                let _ = fs::remove_file(&log);
+            }
             Err(failed)
         }
         None => {
@@ -133,7 +138,7 @@ pub fn command(words: &[&str], plan: &Plan) -> Start {
 pub fn command_of(program: Start, words: &[&str], plan: &Plan) -> Start {
     let mut command = program;
     command.args(words).arg(serde_json::to_string(plan).expect("a plan is plain data"));
-    if plan.options.memory.0 < ONE_HEAP_BELOW {
+    if plan.options.memory_bytes() < ONE_HEAP_BELOW {
         command.env(ONE_HEAP, "1");
     }
     command
@@ -180,7 +185,7 @@ impl End {
 
     /// Writes the result to `place`.
     pub fn leave(&self, place: &Path) {
-        if let Err(error) = serde_json::to_vec(self).map_err(Into::into).and_then(|text| fs::write(place, text)) {
+        if let Err(error) = serde_json::to_vec(self).map_err(Into::into).and_then(|text| write_small(place, &text)) {
             tracing::warn!(%error, place = %place.display(), "cannot say how it ended");
         }
     }

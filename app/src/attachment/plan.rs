@@ -2,12 +2,14 @@
 
 use super::start::{Start, parse_switch};
 use crate::device::Method;
+use crate::device::bottom::Bottom;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::machine::Adapt;
 use crate::output::size::Size;
 use crate::runtime::messages::Message;
 use onefold_engine::format::StartSettings;
-use onefold_engine::settings::{Compression, INDEX_BYTES_MIN, MIN_RUN, Settings};
+use onefold_engine::format::superblock::MEMORY_BYTES_DEFAULT;
+use onefold_engine::settings::{INDEX_BYTES_MIN, MIN_RUN, Settings};
 use onefold_trace::model::Model;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -23,9 +25,6 @@ pub struct Options {
     /// Refuse writes.
     #[arg(long)]
     pub read_only: bool,
-    /// Memory for everything: index, caches, records and requests.
-    #[arg(long, value_name = "SIZE", default_value = "64M")]
-    pub memory: Size,
     /// Memory for the index of fingerprints, of 8 bytes each: at most its share of --memory, which it has by default. Duplicates that it
     /// does not find are found later, in the background.
     #[arg(long, value_name = "SIZE", value_parser = parse_index_memory)]
@@ -42,9 +41,6 @@ pub struct Options {
     /// Slow the backing store to the pace of a model, to measure a device that is not here: tablet, 850pro, emmc, ufs, sata, nvme.
     #[arg(long, value_name = "NAME", value_parser = parse_model)]
     pub device_model: Option<String>,
-    /// The new blocks that are compressed, in mode log: all; carriers, those of small commits, into the log that records them; off, none.
-    #[arg(long, value_enum, value_name = "WHICH", default_value = "all")]
-    pub compress: CompressName,
     #[command(flatten)]
     #[serde(flatten)]
     pub start: Start,
@@ -64,11 +60,6 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", value_parser = parse_keep)]
     #[serde(default)]
     pub keep: Option<u64>,
-    /// The fate of writes when the volume is full: wait, they wait for room, a minute or the given number of seconds, and then fail; error,
-    /// they fail at once (ENOSPC).
-    #[arg(long, value_name = "wait[=SECONDS]|error", value_parser = WhenFull::parse, default_value = "wait")]
-    #[serde(default)]
-    pub when_full: WhenFull,
     /// Defer fingerprints of writes, for one reason or several: duplication, while few of them are duplicates; pressure, while processors
     /// or disks are fully used; battery, in proportion to what is used of it. Such writes get a checksum, and their duplicates are found
     /// later, in the background; in mode log they are not compressed. all, or none, which defers nothing.
@@ -84,32 +75,6 @@ pub struct Options {
     #[arg(long, value_name = "COMMAND", value_parser = parse_command)]
     #[serde(default)]
     pub on_warning: Option<String>,
-}
-
-/// The time that writes wait for room in a full volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WhenFull {
-    pub wait_ms: u64,
-}
-
-impl Default for WhenFull {
-    fn default() -> Self {
-        Self { wait_ms: 60_000 }
-    }
-}
-
-impl WhenFull {
-    fn parse(typed: &str) -> Result<Self, String> {
-        match typed.split_once('=') {
-            None if typed == "wait" => Ok(Self::default()),
-            None if typed == "error" => Ok(Self { wait_ms: 0 }),
-            Some(("wait", seconds)) => match seconds.parse::<u64>() {
-                Ok(seconds @ 1..=86_400) => Ok(Self { wait_ms: seconds * 1000 }),
-                _ => Err("give from 1 to 86400 seconds, as in wait=300".to_owned()),
-            },
-            _ => Err("give wait, wait=SECONDS or error".to_owned()),
-        }
-    }
 }
 
 /// Parses the memory of the index.
@@ -146,38 +111,28 @@ fn parse_model(typed: &str) -> Result<String, String> {
     Model::named(typed).map(|model| model.name.to_owned())
 }
 
-/// [`Compression`] as users type it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum CompressName {
-    All,
-    Carriers,
-    Off,
-}
-
-impl From<CompressName> for Compression {
-    fn from(name: CompressName) -> Self {
-        match name {
-            CompressName::Off => Self::Off,
-            CompressName::Carriers => Self::Carriers,
-            CompressName::All => Self::All,
-        }
-    }
-}
-
 impl Options {
+    /// Fills in the memory that the user left out: the volume's own default, which its server can no longer choose; or the program's, where
+    /// a bare store is served.
+    pub fn settle_memory(&mut self, start: Option<&StartSettings>) {
+        self.start.memory.get_or_insert(Size(start.map_or(MEMORY_BYTES_DEFAULT, |start| start.memory_bytes)));
+    }
+
+    /// Returns the memory of the server, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.start.memory.map_or(MEMORY_BYTES_DEFAULT, |Size(bytes)| bytes)
+    }
+
     /// Returns the settings of this opening. `is_allocated`: the backing store has all its space already.
     #[must_use]
     pub fn settings(&self, start: &StartSettings, is_allocated_file: bool) -> Settings {
         let base = Settings::from(&self.start.over(start));
         Settings {
-            compression: self.compress.into(),
             min_run: self.min_run,
             discard_freed: self.discard.unwrap_or(base.discard_freed && !is_allocated_file),
-            memory_bytes: self.memory.0,
             read_only: self.read_only,
             keep_ms: self.keep.unwrap_or(0) * 1000,
-            full_wait_ms: self.when_full.wait_ms,
             adapts_to_duplication: self.adapt.duplication,
             ..base
         }
@@ -246,6 +201,12 @@ pub struct Plan {
     pub in_background: bool,
     /// Another server had this volume a moment ago and may not have released it yet.
     pub is_replacement: bool,
+    /// The disks below the store, as they were before it was attached.
+    #[serde(default)]
+    pub bottom: Bottom,
+    /// The supervisor gives way to one of the server's program once that server is ready.
+    #[serde(default)]
+    pub gives_way: bool,
     /// The supervisor's messages to the owner.
     pub messages: Vec<Message>,
 }

@@ -7,16 +7,21 @@
 use super::plan::Plan;
 use super::process::Process;
 use super::session::{self, Session};
+use crate::device::bottom::Bottom;
 use crate::exit::{Failed, Outcome};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The largest file in the run directory.
 const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// The spare room: a few pages.
+const SPARE_BYTES: u64 = 32 << 10;
+const SPARE: &str = "spare";
 
 /// One attached volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +49,9 @@ pub struct Record {
     pub is_read_only: bool,
     /// The time of the attachment, in seconds since 1970.
     pub since: u64,
+    /// The disks below the store, as they were before it was attached.
+    #[serde(default)]
+    pub bottom: Bottom,
 }
 
 /// The paths of everything of `id` in `directory`.
@@ -67,6 +75,10 @@ pub struct Places {
     pub growth: PathBuf,
     /// The end of the last growth.
     pub grown: PathBuf,
+    /// The counts of the servers so far.
+    pub counts: PathBuf,
+    /// Room for the small files that a takeover writes: see [`write_small`].
+    pub spare: PathBuf,
 }
 
 impl Places {
@@ -84,8 +96,10 @@ impl Places {
             ring: with("ring"),
             lock: with("lock"),
             program: with("program"),
+            spare: with(SPARE),
             growth: with("growth"),
             grown: with("grown"),
+            counts: with("counts"),
         }
     }
 
@@ -113,6 +127,7 @@ impl Record {
             is_passthrough: plan.options.passthrough,
             is_read_only: plan.options.read_only,
             since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+            bottom: plan.bottom.clone(),
         }
     }
 
@@ -132,15 +147,36 @@ impl Record {
     /// Never: a record is plain data.
     pub fn store(&self, place: &Path) -> Outcome {
         let fresh = place.with_extension("new");
-        let written = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&fresh)
-            .and_then(|mut file| file.write_all(&serde_json::to_vec_pretty(self).expect("a record is plain data")))
-            .and_then(|()| fs::rename(&fresh, place));
+        let text = serde_json::to_vec_pretty(self).expect("a record is plain data");
+        let written = write_small(&fresh, &text).and_then(|()| fs::rename(&fresh, place));
         written.map_err(|e| Failed::system(format!("cannot write {}", place.display()), e))
+    }
+}
+
+/// Takes the room for the small files that a takeover writes, so that a directory which has filled up meanwhile does not keep a volume from
+/// its next server.
+///
+/// # Errors
+/// When there is no such room.
+pub fn keep_spare(places: &Places) -> Outcome {
+    let made = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&places.spare);
+    let taken = made.and_then(|file| Ok(rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, SPARE_BYTES)?));
+    taken.map_err(|e| Failed::system(format!("cannot make {}", places.spare.display()), e))
+}
+
+/// Writes a small file of an attachment, by the spare room where there is no other.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_small(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let write = || {
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        file.and_then(|mut file| file.write_all(bytes))
+    };
+    match write() {
+        // All files of an attachment have its id for a stem.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull && fs::remove_file(path.with_extension(SPARE)).is_ok() => write(),
+        written => written,
     }
 }
 
@@ -199,7 +235,8 @@ pub fn forget_log(directory: &Path, id: &str) {
 /// Removes the public files of an attachment. Its last process does so, or another process after it.
 pub fn clear(directory: &Path, id: &str) {
     let places = Places::of(directory, id);
-    for path in [places.record, places.control, places.socket, places.device, places.program, places.growth, places.grown] {
+    let Places { record, control, socket, device, program, growth, grown, counts, spare, .. } = places;
+    for path in [record, control, socket, device, program, growth, grown, counts, spare] {
         let _ = fs::remove_file(path);
     }
 }
@@ -231,6 +268,7 @@ mod tests {
             is_passthrough: false,
             is_read_only: false,
             since: u64::MAX,
+            bottom: Bottom::default(),
         }
     }
 

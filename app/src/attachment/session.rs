@@ -69,6 +69,12 @@ impl Session {
         &self.0
     }
 
+    /// Whether its file is the one at `place`.
+    #[must_use]
+    pub fn is_at(&self, place: &Path) -> bool {
+        is_named(&self.0, place)
+    }
+
     /// Removes its file at `place`, after everything else is cleared away.
     pub fn remove(&self, place: &Path) {
         let _ = std::fs::remove_file(place);
@@ -90,9 +96,13 @@ fn try_lock(place: &Path, flags: OFlags) -> Result<Option<OwnedFd>, Errno> {
         Err(Errno::WOULDBLOCK) => return Ok(None),
         other => other?,
     }
-    let (locked, named) = (rustix::fs::fstat(&file)?, rustix::fs::stat(place));
-    let is_named = named.is_ok_and(|named| (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino));
-    Ok(is_named.then_some(file))
+    Ok(is_named(&file, place).then_some(file))
+}
+
+/// Whether an open file is the one that has this name.
+fn is_named(file: &OwnedFd, place: &Path) -> bool {
+    let (open, named) = (rustix::fs::fstat(file), rustix::fs::stat(place));
+    open.is_ok_and(|open| named.is_ok_and(|named| (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)))
 }
 
 /// Whether an attachment with its lock at `place` lives.
@@ -117,6 +127,15 @@ pub fn wait_end(place: &Path, patience: Duration) -> bool {
     true
 }
 
+/// Waits until the attachment is over, without looking again and again.
+pub fn await_end(place: &Path) {
+    while is_alive(place) {
+        let Ok(file) = rustix::fs::open(place, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) else { return };
+        // It comes when the last process has ended; a signal may come first.
+        let _ = rustix::fs::flock(&file, FlockOperation::LockShared);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,7 +155,14 @@ mod tests {
         assert!(is_alive(&place), "the other process lives");
         assert_eq!(Session::begin(&place).unwrap_err().exit, Exit::InUse);
         assert!(!wait_end(&place, Duration::from_millis(20)));
+        let awaited = std::thread::spawn({
+            let place = place.clone();
+            move || await_end(&place)
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!awaited.is_finished());
         child.kill().unwrap();
+        awaited.join().unwrap();
         assert!(wait_end(&place, Duration::MAX));
         child.wait().unwrap();
         assert!(Session::after(&place).is_some());

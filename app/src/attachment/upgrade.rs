@@ -7,7 +7,7 @@
 
 use super::control::{HANDOVER_VERSION, Upgrade};
 use super::plan::Plan;
-use super::record::{Places, small_file};
+use super::record::{Places, small_file, write_small};
 use crate::exit::{Exit, Failed, Outcome};
 use onefold_engine::format::superblock::VERSION;
 use rustix::fs::{Access, access};
@@ -33,7 +33,8 @@ pub fn prepare(plan: &Plan, upgrade: &Upgrade) -> Outcome {
     }
     access(&upgrade.program, Access::EXEC_OK).map_err(|e| Failed::system(format!("cannot run {}", upgrade.program.display()), e))?;
     let place = Places::of(&plan.directory, &plan.id).program;
-    fs::write(&place, upgrade.program.as_os_str().as_bytes()).map_err(|e| Failed::system(format!("cannot write {}", place.display()), e))
+    let written = write_small(&place, upgrade.program.as_os_str().as_bytes());
+    written.map_err(|e| Failed::system(format!("cannot write {}", place.display()), e))
 }
 
 /// Returns the program that was noted at `place`, and forgets it.

@@ -33,7 +33,7 @@ impl Whereabouts {
             return Self { path: record.path.clone(), is_deleted: false, open_as: None };
         }
         match asked(record) {
-            Ok(Some(StorePlace { path, is_deleted, open_as })) => Self { path, is_deleted, open_as: Some(open_as) },
+            Ok(Some(StorePlace { path, is_deleted, open_as, .. })) => Self { path, is_deleted, open_as: Some(open_as) },
             // A silent server still has the store, but nobody else knows its current name.
             _ => Self { path: record.path.clone(), is_deleted: true, open_as: None },
         }

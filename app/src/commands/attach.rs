@@ -1,33 +1,31 @@
 //! `attach`: makes a volume a block device.
 
+mod stay;
+
 use crate::attachment::configured::{self, Configured};
-use crate::attachment::deadline::Deadline;
+use crate::attachment::control;
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::{Found, find, find_configured};
 use crate::attachment::launch::{self, End};
 use crate::attachment::plan::{Options, Plan};
 use crate::attachment::process::Process;
 use crate::attachment::record::{Places, Record, clear, clear_dead};
-use crate::attachment::session::{self, Session};
-use crate::attachment::{growth, known, record};
+use crate::attachment::session::Session;
+use crate::attachment::{growth, known, limits, record};
+use crate::device::bottom::Bottom;
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::frontend::{self, Asked};
+use crate::frontend::Asked;
 use crate::heartbeat::{self, Purpose};
 use crate::output::complain;
-use crate::output::size::Size;
 use crate::server::serving::serve_alone;
 use crate::volume;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, FromArgMatches};
-use onefold_engine::memory::Accountant;
 use onefold_engine::units::BLOCK_BYTES;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::process::Child;
-use std::time::Duration;
 use uuid::Uuid;
 
 /// Attach a volume, and print where: a block device or an NBD URI
@@ -44,6 +42,10 @@ pub struct Arguments {
     /// Stay in the foreground; log to standard error. Over NBD that is one process, which nobody replaces when it dies.
     #[arg(long)]
     pub foreground: bool,
+    /// Stay with the attachment until it ends, for a unit of systemd: report to $NOTIFY_SOCKET when it serves, detach on SIGTERM, and
+    /// fail when it ends by itself. What is attached already is joined.
+    #[arg(long, conflicts_with_all = ["foreground", "all"])]
+    service: bool,
     #[command(flatten)]
     options: Options,
 }
@@ -65,13 +67,28 @@ fn with_options(configured: &Configured, typed: impl Iterator<Item = OsString>) 
     let command = Arguments::augment_args(clap::Command::new("attach").args_override_self(true));
     let words = std::iter::once(OsString::from("attach")).chain(configured.words.iter().map(OsString::from)).chain(typed);
     let wrong = |error: clap::Error| {
-        let text = error.to_string();
-        let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        Failed::new(Exit::Usage, format!("{}: {reason}", configured.file.display()))
+        Failed::new(Exit::Usage, format!("{}: {}", configured.file.display(), reason_in_file(&error)))
             .next("`onefold attach --help` lists the options; a file has them without dashes.")
     };
     let matches = command.try_get_matches_from(words).map_err(wrong)?;
     Arguments::from_arg_matches(&matches).map_err(wrong)
+}
+
+/// Returns what is wrong with an option that a file has as a key, in the words of the file.
+fn reason_in_file(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let key = |kind| error.get(kind).map(|value| value.to_string().trim_start_matches('-').to_owned());
+    match (error.kind(), key(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(key)) => {
+            let key = key.split('=').next().unwrap_or_default();
+            let similar = error.get(ContextKind::SuggestedArg).map(|value| value.to_string().trim_start_matches('-').to_owned());
+            let hint = similar.map(|similar| format!("; a similar one is {similar}")).unwrap_or_default();
+            format!("'{key}' is no option of a volume{hint}")
+        }
+        (ErrorKind::DisplayHelp | ErrorKind::DisplayVersion, _) => "a volume has no option 'help' or 'version'".to_owned(),
+        _ => reason.replace("'--", "'"),
+    }
 }
 
 /// Attaches all volumes of /etc/onefold that are not attached yet, and goes on where one fails.
@@ -106,6 +123,10 @@ fn attach_all() -> Outcome<Exit> {
 }
 
 fn attach(arguments: &Arguments, found: Found) -> Outcome<Exit> {
+    if let Some(record) = if arguments.service { found.lasting()? } else { None } {
+        announce(&record.location);
+        return stay::in_service(None, &run_directory()?, &record.id, &record.location);
+    }
     let plan = plan(arguments, found)?;
     let places = Places::of(&plan.directory, &plan.id);
     let _ = End::take(&places.end);
@@ -115,7 +136,10 @@ fn attach(arguments: &Arguments, found: Found) -> Outcome<Exit> {
     }
     let (location, supervisor) = launch::start("supervise", &plan)?;
     announce(&location);
-    if arguments.foreground { stay(supervisor, &plan) } else { Ok(Exit::Done) }
+    if arguments.service {
+        return stay::in_service(Some(supervisor), &plan.directory, &plan.id, &location);
+    }
+    if arguments.foreground { stay::in_foreground(supervisor, &plan) } else { Ok(Exit::Done) }
 }
 
 /// Serves in this very process.
@@ -142,10 +166,6 @@ fn announce(location: &str) {
 }
 
 fn plan(arguments: &Arguments, found: Found) -> Outcome<Plan> {
-    let Size(memory) = arguments.options.memory;
-    if memory < Accountant::BYTES_MIN {
-        return Err(Failed::new(Exit::Usage, format!("--memory {}: at least {} are needed", Size(memory), Size(Accountant::BYTES_MIN))));
-    }
     let directory = run_directory()?;
     if let Some(record) = found.lasting()? {
         return Err(in_use(record));
@@ -167,15 +187,19 @@ fn plan(arguments: &Arguments, found: Found) -> Outcome<Plan> {
                 .next(format!("{copy} has the same UUID. If it is a copy, `onefold set {copy} --uuid new` gives it its own.")));
         }
     }
-    known::remember(&path);
     let places = Places::of(&directory, &id);
+    control::check_path(&places.control)?;
+    limits::prepare(&path, meta.len())?;
+    known::remember(&path);
     let (frontend, typed) = arguments.frontend.choice();
     let frontend = frontend.plan(typed, &places, label.as_deref())?;
     if let Some(superblock) = &superblock {
         let purpose = if arguments.options.read_only { Purpose::Watch } else { Purpose::Claim };
         heartbeat::announce(&path, superblock, purpose);
     }
-    let (options, in_background) = (arguments.options.clone(), !arguments.foreground);
+    let (mut options, in_background) = (arguments.options.clone(), !arguments.foreground);
+    options.settle_memory(superblock.as_ref().map(|superblock| &superblock.settings));
+    let bottom = Bottom::of(&path);
     Ok(Plan {
         id,
         path,
@@ -189,6 +213,8 @@ fn plan(arguments: &Arguments, found: Found) -> Outcome<Plan> {
         frontend,
         in_background,
         is_replacement: false,
+        bottom,
+        gives_way: false,
         messages: Vec::new(),
     })
 }
@@ -196,40 +222,4 @@ fn plan(arguments: &Arguments, found: Found) -> Outcome<Plan> {
 fn in_use(record: &Record) -> Failed {
     Failed::new(Exit::InUse, format!("{} is attached already, at {}", record.path.display(), record.location))
         .next(format!("`onefold detach {}` releases it.", record.path.display()))
-}
-
-/// Waits for the end of the attachment, and passes SIGTERM on. `supervisor` is the first supervisor: another may take its place.
-fn stay(mut supervisor: Child, plan: &Plan) -> Outcome<Exit> {
-    let first =
-        pidfd_open(Pid::from_child(&supervisor), PidfdFlags::empty()).map_err(|e| Failed::system("cannot watch the supervisor", e))?;
-    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT]).map_err(|e| Failed::system("cannot watch for signals", e))?;
-    let asked = plan.clone();
-    std::thread::spawn(move || {
-        for _ in signals.forever() {
-            if pidfd_send_signal(&first, Signal::TERM).is_err() {
-                // If the server refuses, the sender of the signal sees that the volume stays.
-                let _ = end(&asked);
-            }
-        }
-    });
-    let status = supervisor.wait().map_err(|e| Failed::system("cannot wait for the supervisor", e))?;
-    if let Some(exit) = Exit::of_code(status.code()) {
-        return Ok(exit);
-    }
-    let places = Places::of(&plan.directory, &plan.id);
-    let _ = session::wait_end(&places.lock, Duration::MAX);
-    match End::look(&places.end) {
-        Some(End { failed: Some(failed), .. }) => Err(failed),
-        Some(End { exit, .. }) => Ok(exit),
-        // Either `detach` has taken the report and the record is gone, or no process was left to report.
-        None if !places.record.exists() => Ok(Exit::Done),
-        None => Err(Failed::new(Exit::System, format!("the supervisor ended: {status}, and so did its server"))),
-    }
-}
-
-/// Ends the attachment of a plan from outside, as its supervisor does on request.
-fn end(plan: &Plan) -> Outcome {
-    let places = Places::of(&plan.directory, &plan.id);
-    let Some(record) = record::look(&places.record) else { return Ok(()) };
-    frontend::named(&record.frontend)?.detach(&record, &places, Deadline::NEVER).map(drop)
 }

@@ -1,7 +1,9 @@
 //! Waiting for work that a server does in the background, and saying how far it is.
 
-use crate::exit::Outcome;
+use crate::attachment::record::Record;
+use crate::exit::{Exit, Failed, Outcome};
 use crate::output::complain;
+use crate::runtime::volume_counts::VolumeCounts;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -20,6 +22,22 @@ pub(super) enum Progress {
         done: u64,
         left: u64,
     },
+}
+
+/// Passes the counts of a volume on, unless its store has failed: what its server does in the background never ends then.
+///
+/// # Errors
+/// When the store has failed.
+pub(super) fn of_working(record: &Record, counts: VolumeCounts) -> Outcome<VolumeCounts> {
+    if counts.has_failed {
+        let path = record.path.display();
+        return Err(Failed::new(
+            Exit::DeviceFailed,
+            format!("{path}: its store has failed, and nothing is done in the background any more"),
+        )
+        .next(format!("`onefold status {path}` says what failed; detach it, look after the store, and attach it again.")));
+    }
+    Ok(counts)
 }
 
 /// Waits until the work is over or paused; `resume` is the command that goes on. On a terminal it says how far the work is.

@@ -30,6 +30,8 @@ struct Checked {
     sound: bool,
     clean: bool,
     damage: u64,
+    /// Whether a repair would change anything of it: what is lost already stays so until it is written or discarded.
+    repairable: bool,
     garbage: u64,
     notes: u64,
     counts: Counts,
@@ -77,7 +79,7 @@ impl Line {
     fn of(finding: &Finding) -> Self {
         let (lbn, pbn, blocks) = match *finding {
             Finding::LinkOutOfRange { lbn, pbn } => (Some(lbn.get()), Some(pbn.get()), None),
-            Finding::LostEntries { first, blocks } => (Some(first.get()), None, Some(blocks)),
+            Finding::LostEntries { first, blocks } | Finding::UnknownEntries { first, blocks } => (Some(first.get()), None, Some(blocks)),
             Finding::RefsUnknown { first, blocks } => (None, Some(first.get()), Some(blocks)),
             Finding::RefsTooLow { pbn, .. }
             | Finding::LinkToFree { pbn, .. }
@@ -134,8 +136,12 @@ impl Report for Checked {
         }
         let whole = if self.content_read { "The volume is sound." } else { "The metadata of the volume are sound." };
         if !self.sound {
-            let repair = format!("`onefold check --data --repair {}` shows what a repair would give up, and asks.", self.path.display());
-            return table.line("The volume is DAMAGED.").line(repair);
+            let advice = if self.repairable {
+                format!("`onefold check --data --repair {}` shows what a repair would give up, and asks.", self.path.display())
+            } else {
+                "Nothing is left to repair: only writing or discarding what is lost ends that. A copy may have its files.".to_owned()
+            };
+            return table.line("The volume is DAMAGED.").line(advice);
         }
         if self.garbage == 0 {
             return table.line(whole);
@@ -147,11 +153,14 @@ impl Report for Checked {
 /// Collects findings.
 struct Listener {
     lines: Vec<Line>,
+    /// The findings that no repair changes.
+    lasting: u64,
     progress: Progress,
 }
 
 impl check::Listener for Listener {
     fn finding(&mut self, finding: Finding) {
+        self.lasting += u64::from(matches!(finding, Finding::LostEntries { .. }));
         if self.lines.len() < LISTED_MAX {
             self.lines.push(Line::of(&finding));
         }
@@ -178,7 +187,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     look_first(&backing)?;
     let length = Bytes(backing.facts().length);
     let settings = CheckSettings { memory_bytes: arguments.memory.0, data: arguments.data };
-    let mut listener = Listener { lines: Vec::new(), progress: Progress::new() };
+    let mut listener = Listener { lines: Vec::new(), lasting: 0, progress: Progress::new() };
     let report = check::check(&mut Medium(&backing), length, &settings, &mut listener).map_err(|error| {
         let failed = Failed::from(error);
         Failed { message: format!("{}: {}", path.display(), failed.message), ..failed }
@@ -191,6 +200,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
         sound: report.is_sound(),
         clean: report.superblock.clean,
         damage: report.damage,
+        repairable: report.damage > listener.lasting,
         garbage: report.garbage,
         notes: report.notes,
         counts: counts(&report.counts),

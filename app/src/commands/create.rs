@@ -1,6 +1,10 @@
 //! `create`: formats a file or block device as a volume.
 
+mod stock;
+
 use super::status::{OnMedium, every};
+use super::typed::{parse_label, parse_sector};
+use crate::attachment::find::check_label_is_free;
 use crate::attachment::known;
 use crate::attachment::start::{CommitModeName, PersistenceName};
 use crate::device::backing::{Access, Allocation, Backing, Kind, PATIENCE};
@@ -13,7 +17,7 @@ use crate::output::{Report, Style, print};
 use crate::volume;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::superblock::{LABEL_BYTES_MAX, PROTECTED_MAX};
+use onefold_engine::format::superblock::PROTECTED_MAX;
 use onefold_engine::format::{
     FormatStep, GUARD_MS_MAX, GUARD_MS_MIN, Geometry, GeometryError, ProtectedRange, Superblock, Wish, format_guarded,
 };
@@ -22,7 +26,6 @@ use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
 use serde::Serialize;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use uuid::Uuid;
 
 /// The size up to which files get their space at once.
 const WHOLE_BYTES_MAX: u64 = 4 << 30;
@@ -52,9 +55,9 @@ pub struct Arguments {
     /// The moment when a write is acknowledged, unless `attach` names another: weak, on admission; strong, when it is durable.
     #[arg(long, value_enum, value_name = "MODE", default_value = "weak")]
     persistence: PersistenceName,
-    /// Sector size as clients see it.
-    #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = ["512", "4096"])]
-    sector: String,
+    /// Sector size as clients see it: 512 or 4096.
+    #[arg(long, value_name = "BYTES", default_value = "512", value_parser = parse_sector)]
+    sector: u32,
     /// Blocks that are never deduplicated, such as superblock copies of a file system. May be given several times.
     #[arg(long, value_name = "LBN+LEN", value_parser = parse_range)]
     protect: Vec<ProtectedRange>,
@@ -101,6 +104,10 @@ struct Created {
     metadata_bytes: u64,
     /// The bytes that are free on the file system of a sparse file, if the volume may come to need more.
     room_bytes: Option<u64>,
+    /// The bytes of zeros that were written to a file ahead of what will be synced.
+    ahead_bytes: u64,
+    /// Whether the file system below would copy what is overwritten, and does so with this file.
+    copy_on_write: Option<bool>,
     /// Whether clients see only what always fits, since nothing else was asked for.
     #[serde(skip)]
     is_plain: bool,
@@ -121,6 +128,8 @@ impl Report for Created {
             .row_if("overwritten", self.overwritten.as_ref());
         let table =
             self.volume.rows(table).row_if("guard", self.volume.guard_ms.map(guard_cost)).row("metadata", Size(self.metadata_bytes));
+        let table = table.row_if("written ahead", (self.ahead_bytes > 0).then(|| format!("{} for synced writes", Size(self.ahead_bytes))));
+        let table = self.copy_on_write.map(stock::about_copies).into_iter().fold(table, Table::line);
         let table = match self.room_bytes.map(Size) {
             Some(room) => table.line(format!("Its file system has only {room} free. When that is full, writes wait for room.")),
             None => table,
@@ -130,6 +139,7 @@ impl Report for Created {
         } else {
             table
         };
+        let table = table.line("Onefold is not released yet: do not keep the only copy of any data on it.");
         if self.dry_run { table.line("Nothing was written.") } else { table }
     }
 }
@@ -161,6 +171,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Err(Failed::new(Exit::Refused, format!("{} holds something: {content}", arguments.path.display()))
             .next("It would be lost. --force formats all the same."));
     }
+    arguments.label.iter().try_for_each(|label| check_label_is_free(label, &arguments.path))?;
     let room = room_for(arguments, &ground, &superblock)?;
     if arguments.dry_run {
         print(&report(arguments, &ground, &superblock, room, arguments.path.clone()), Style::of(arguments.json));
@@ -178,21 +189,23 @@ pub fn run(arguments: &Arguments) -> Outcome {
         None => Backing::create_file(&arguments.path, ground.length, ground.allocation, arguments.access())?,
     };
     let here = Here::of(backing.facts().identity)?;
-    let formatted = carry_out(&backing, here, &superblock).and_then(|()| if is_new { sync_directory(&arguments.path) } else { Ok(()) });
-    if let Err(error) = formatted {
+    let filled = carry_out(&backing, here, &superblock).and_then(|()| stock::fill(&backing, &superblock));
+    let formatted = filled.and_then(|ahead| if is_new { sync_directory(&arguments.path) } else { Ok(()) }.map(|()| ahead));
+    let ahead_bytes = formatted.map_err(|error| {
         if is_new {
             // Half a volume helps nobody.
             let _ = std::fs::remove_file(&arguments.path);
         }
-        return Err(failed(arguments, "format", error));
-    }
+        failed(arguments, "format", error)
+    })?;
     // Not every file system can give space in advance.
     if !backing.is_allocated().unwrap_or(false) {
         ground.allocation = Allocation::Sparse;
     }
     let path = arguments.path.canonicalize().unwrap_or_else(|_| arguments.path.clone());
     known::remember(&path);
-    print(&report(arguments, &ground, &superblock, room, path), Style::of(arguments.json));
+    let created = report(arguments, &ground, &superblock, room, path);
+    print(&Created { ahead_bytes, copy_on_write: backing.copy_on_write(), ..created }, Style::of(arguments.json));
     Ok(())
 }
 
@@ -220,7 +233,7 @@ fn survey(arguments: &Arguments) -> Outcome<Ground> {
     let facts = backing.facts();
     let length = match arguments.size {
         Some(Size(size)) if facts.kind == Kind::Block && size != facts.length => {
-            return Err(Failed::new(Exit::Usage, format!("{} has {} bytes; --size is for files", path.display(), facts.length)));
+            return Err(Failed::new(Exit::State, format!("{} has {} bytes; --size is for files", path.display(), facts.length)));
         }
         Some(Size(size)) => size,
         None => facts.length,
@@ -256,7 +269,7 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
     if let Some(seconds) = arguments.guard {
         superblock.set_guard(seconds * 1000);
     }
-    superblock.sector_bytes = if arguments.sector == "512" { 512 } else { 4096 };
+    superblock.sector_bytes = arguments.sector;
     for range in &arguments.protect {
         if range.first.get() + u64::from(range.blocks) > superblock.geometry.logical_blocks {
             return Err(usage(format!(
@@ -341,23 +354,11 @@ fn report(arguments: &Arguments, ground: &Ground, superblock: &Superblock, room_
         dry_run: arguments.dry_run,
         metadata_bytes: metadata_bytes(superblock),
         room_bytes,
+        ahead_bytes: 0,
+        copy_on_write: None,
         is_plain: arguments.logical.is_none(),
         volume: OnMedium::from(superblock),
     }
-}
-
-/// Parses a label: what is neither a path nor a UUID, and fits into a superblock.
-///
-/// # Errors
-/// When it is none.
-pub(super) fn parse_label(typed: &str) -> Result<String, String> {
-    if typed.len() > LABEL_BYTES_MAX || typed.chars().any(|c| c.is_control() || c == '/') {
-        return Err(format!("a label has at most {LABEL_BYTES_MAX} bytes, and neither slashes nor control characters"));
-    }
-    if Uuid::parse_str(typed).is_ok() {
-        return Err("it would be taken for a UUID".to_owned());
-    }
-    Ok(typed.to_owned())
 }
 
 fn parse_algorithm(typed: &str) -> Result<Algorithm, String> {

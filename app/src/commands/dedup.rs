@@ -113,9 +113,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
         questions::ask(&record, &ServerRequest::IndexMemory { bytes })?;
     }
     if let Some(order) = order {
+        let volume = awaited::of_working(&record, volume)?;
         if !volume.out_of_line.is_on {
             let message = format!("{} has no work out of line", record.path.display());
-            return Err(Failed::new(Exit::Usage, message)
+            return Err(Failed::new(Exit::State, message)
                 .next("With --verify-duplicates, and read-only, duplicates are only found when they are written."));
         }
         questions::ask(&record, &ServerRequest::Deduplicate(order))?;
@@ -138,7 +139,7 @@ fn order(arguments: &Arguments, volume: &VolumeCounts) -> Outcome<Option<OrderOu
         Arguments { all: true, .. } => Some(OrderOutOfLine::Range { first: 0, end: blocks }),
         Arguments { range: Some((first, end)), .. } if end > blocks => {
             let message = format!("--range {first}-{}: the volume has blocks 0 to {}", end - 1, blocks - 1);
-            return Err(Failed::new(Exit::Usage, message));
+            return Err(Failed::new(Exit::State, message));
         }
         Arguments { range: Some((first, end)), .. } => Some(OrderOutOfLine::Range { first, end }),
         _ => None,
@@ -147,7 +148,7 @@ fn order(arguments: &Arguments, volume: &VolumeCounts) -> Outcome<Option<OrderOu
 
 fn counts(record: &Record) -> Outcome<VolumeCounts> {
     questions::counts(record)?.volume.ok_or_else(|| {
-        Failed::new(Exit::Usage, format!("{} is attached with --passthrough: nothing is deduplicated", record.path.display()))
+        Failed::new(Exit::State, format!("{} is attached with --passthrough: nothing is deduplicated", record.path.display()))
     })
 }
 
@@ -155,9 +156,11 @@ fn counts(record: &Record) -> Outcome<VolumeCounts> {
 fn wait(record: &Record) -> Outcome {
     let before = counts(record)?.out_of_line.looked_up;
     awaited::wait(&format!("onefold dedup --resume {}", record.path.display()), || {
-        let now = counts(record)?.out_of_line;
+        let volume = awaited::of_working(record, counts(record)?)?;
+        let now = volume.out_of_line;
         Ok(match now {
             _ if now.is_idle() => Progress::Over,
+            _ if volume.is_read_only => return Err(read_only(record)),
             OutOfLine { is_paused: true, .. } => Progress::Paused,
             _ => Progress::UnderWay {
                 line: in_a_line(&now),
@@ -166,6 +169,13 @@ fn wait(record: &Record) -> Outcome {
             },
         })
     })
+}
+
+/// Returns the failure of work that writes, on a volume that takes no writes any more although its store works.
+fn read_only(record: &Record) -> Failed {
+    let path = record.path.display();
+    Failed::new(Exit::System, format!("{path} takes no writes any more, and no duplicate is linked"))
+        .next(format!("`onefold status {path}` says why."))
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ impl Whole {
             recount_position: s.recount_position.get(),
             scrub: s.scrub.map(|scrub| {
                 let state = if scrub.is_paused { "paused" } else { "under way" };
-                format!("{state}, next {} {}, {} damaged so far", scrub_counts::name(scrub.part), scrub.next, scrub.damaged)
+                format!("{state}, next {} {}, {} damaged so far", scrub_counts::name(scrub.part), scrub.next, scrub.found.damaged)
             }),
             allocation_cursor: s.allocation_cursor.get(),
             algorithm: s.algorithm.name(),

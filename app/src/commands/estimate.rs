@@ -137,6 +137,14 @@ impl Report for Estimated {
         };
         let table = Table::new()
             .row("saved", saved)
+            .row(
+                "written",
+                format!(
+                    "{} to the store; what the disk below a store in a file writes for it depends on the file system around it, \
+                and `onefold stats` counts it",
+                    Size(all.physical_bytes)
+                ),
+            )
             .row("duplicates", percent(all.duplicate_percent))
             .row("packed", percent(all.packed_percent))
             .row("files", self.files)

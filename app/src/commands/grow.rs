@@ -130,7 +130,7 @@ fn order(arguments: &Arguments, path: &Path) -> Outcome<(Order, Option<u64>)> {
     let Size(device_bytes) = arguments.size.unwrap_or(Size(length));
     if kind == Kind::Block && device_bytes > length {
         let message = format!("{} has {length} bytes, fewer than {device_bytes}", path.display());
-        return Err(Failed::new(Exit::Usage, message).next("Make the device larger first. Without --size the volume takes all of it."));
+        return Err(Failed::new(Exit::State, message).next("Make the device larger first. Without --size the volume takes all of it."));
     }
     let order = Order { device_bytes, logical_blocks: logical_blocks(arguments.logical)? };
     Ok((order, Some(device_bytes).filter(|&wanted| wanted > length)))

@@ -2,14 +2,18 @@
 
 use crate::attachment::directory::run_directory;
 use crate::attachment::find::{Found, block_devices, find};
+use crate::attachment::glance::{self, Glance};
 use crate::attachment::known;
 use crate::attachment::record::{self, Record, clear_dead};
+use crate::attachment::strays::restore_files;
 use crate::attachment::whereabouts::Whereabouts;
 use crate::exit::Outcome;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, Watch, complain};
 use crate::volume::peek;
+use onefold_engine::format::Superblock;
+use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
 use std::path::PathBuf;
 use uuid::Uuid;
@@ -45,6 +49,7 @@ struct Line {
     uuid: Option<String>,
     /// The block device or NBD URI, where it is attached.
     location: Option<String>,
+    /// The process in charge: the supervisor, or a server in the foreground that has none.
     pid: Option<u32>,
     passthrough: bool,
     /// The size as clients see it; none of a bare store.
@@ -66,7 +71,7 @@ impl Report for List {
             let path = format!("{}{}", line.path.display(), if line.deleted { " (deleted)" } else { "" });
             vec![name, path, state, line.pid.map_or_else(dash, |pid| pid.to_string())]
         };
-        Table::new().grid(&["volume", "backing store", "attached at", "pid"], self.volumes.iter().map(row).collect())
+        Table::new().grid(&["volume", "backing store", "attached at", "supervisor"], self.volumes.iter().map(row).collect())
     }
 }
 
@@ -83,36 +88,62 @@ pub fn run(arguments: &Arguments) -> Outcome {
 fn these(names: &[String]) -> Outcome<List> {
     let line = |name: &String| {
         let Found { path, attached } = find(name)?;
-        attached.map_or_else(|| Line::of_detached(path), |record| Ok(Line::of(record)))
+        match attached {
+            Some(record) => Ok(attached_lines(vec![record]).remove(0)),
+            None => peek(&path).map(|chosen| Line::of_detached(path, chosen.superblock)),
+        }
     };
     Ok(List { volumes: names.iter().map(line).collect::<Outcome<_>>()? })
 }
 
 fn list(all: bool) -> Outcome<List> {
     let directory = run_directory()?;
+    let _ = restore_files(&directory);
     let (alive, dead) = record::by_life(&directory)?;
     for record in dead {
         if clear_dead(&directory, &record.id) {
             complain(format_args!("onefold: the server of {} died; `onefold attach` serves it again", record.path.display()));
         }
     }
-    let mut volumes: Vec<Line> = alive.into_iter().map(Line::of).collect();
+    let mut volumes = attached_lines(alive);
     if all {
-        let mut paths: Vec<PathBuf> = known::paths().into_iter().chain(block_devices()).filter_map(|p| p.canonicalize().ok()).collect();
+        let mut paths: Vec<PathBuf> = known::paths().into_iter().chain(block_devices()).collect();
         paths.sort();
         paths.dedup();
         paths.retain(|path| volumes.iter().all(|line| line.path != *path));
-        volumes.extend(paths.into_iter().filter_map(|path| Line::of_detached(path).ok()));
+        let mut detached = Vec::new();
+        for (path, seen) in std::iter::zip(&paths, glance::look(&paths, |_| false)) {
+            match seen {
+                Glance::Volume(path, superblock) => detached.push(Line::of_detached(path, *superblock)),
+                Glance::Silent => complain(format_args!("onefold: {} does not answer, and is not listed", path.display())),
+                Glance::NoVolume | Glance::Missing => {}
+            }
+        }
+        detached.sort_by(|a, b| a.path.cmp(&b.path));
+        detached.dedup_by(|a, b| a.path == b.path);
+        detached.retain(|line| volumes.iter().all(|attached| attached.path != line.path));
+        volumes.extend(detached);
     }
     Ok(List { volumes })
 }
 
+/// Returns the lines of attached volumes. One may have grown since it was attached, or have a store that does not answer.
+fn attached_lines(records: Vec<Record>) -> Vec<Line> {
+    let places: Vec<Whereabouts> = records.iter().map(Whereabouts::of).collect();
+    let paths: Vec<PathBuf> = places.iter().map(|place| place.path.clone()).collect();
+    let seen = glance::look(&paths, |_| false);
+    let lines = records.into_iter().zip(places).zip(seen);
+    lines.map(|((record, place), seen)| Line::of(record, place, seen)).collect()
+}
+
 impl Line {
-    fn of(record: Record) -> Self {
-        let Whereabouts { path, is_deleted, .. } = Whereabouts::of(&record);
-        // The volume may have grown since it was attached.
-        let now = if record.is_passthrough || is_deleted { None } else { peek(&path).ok() };
-        let logical_bytes = now.map(|chosen| chosen.superblock.geometry.logical_blocks * onefold_engine::units::BLOCK_BYTES);
+    fn of(record: Record, Whereabouts { path, is_deleted, .. }: Whereabouts, seen: Glance) -> Self {
+        let now = match seen {
+            Glance::Volume(_, superblock) if !record.is_passthrough && !is_deleted => {
+                Some(superblock.geometry.logical_blocks * BLOCK_BYTES)
+            }
+            _ => None,
+        };
         Self {
             path,
             deleted: is_deleted,
@@ -121,13 +152,12 @@ impl Line {
             location: Some(record.location),
             pid: Some(record.process.pid),
             passthrough: record.is_passthrough,
-            logical_bytes: logical_bytes.or(record.logical_bytes),
+            logical_bytes: now.or(record.logical_bytes),
         }
     }
 
-    fn of_detached(path: PathBuf) -> Outcome<Self> {
-        let superblock = peek(&path)?.superblock;
-        Ok(Self {
+    fn of_detached(path: PathBuf, superblock: Superblock) -> Self {
+        Self {
             path,
             deleted: false,
             label: Some(superblock.label).filter(|label| !label.is_empty()),
@@ -135,7 +165,7 @@ impl Line {
             location: None,
             pid: None,
             passthrough: false,
-            logical_bytes: Some(superblock.geometry.logical_blocks * onefold_engine::units::BLOCK_BYTES),
-        })
+            logical_bytes: Some(superblock.geometry.logical_blocks * BLOCK_BYTES),
+        }
     }
 }

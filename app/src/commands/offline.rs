@@ -12,7 +12,7 @@ use onefold_engine::interface::IoFailure;
 use onefold_engine::repair::{RepairError, RepairMedium};
 use onefold_engine::units::Bytes;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The backing store in the form that the check and the dump need.
 pub(super) struct Medium<'a>(pub(super) &'a Backing);
@@ -29,7 +29,7 @@ impl ReadMedium for Medium<'_> {
 /// The backing store in the form that changes need. Nothing is written any more when the claim of a guarded volume is gone.
 pub(super) struct Writable<'a> {
     backing: &'a Backing,
-    gone: &'a OnceLock<Lost>,
+    kept: Option<&'a Kept>,
 }
 
 impl Writable<'_> {
@@ -42,7 +42,11 @@ impl Writable<'_> {
 impl Writable<'_> {
     /// Grows the volume.
     pub(super) fn grow(&self, order: &Order) -> Outcome {
-        growth::grow(self.backing, order, || self.gone.get().is_none())
+        growth::grow(self.backing, order, || self.may_write())
+    }
+
+    fn may_write(&self) -> bool {
+        self.kept.is_none_or(Kept::holds)
     }
 }
 
@@ -54,7 +58,7 @@ impl ReadMedium for Writable<'_> {
 
 impl RepairMedium for Writable<'_> {
     fn write(&mut self, at: Bytes, block: &BufferMut) -> Result<(), IoFailure> {
-        if self.gone.get().is_some() {
+        if !self.may_write() {
             return Err(IoFailure);
         }
         self.backing.write(at.get(), block).map_err(|error| {
@@ -77,23 +81,19 @@ impl RepairMedium for Writable<'_> {
 /// When the store is in use, here or on another host, or cannot be opened; and those of `work`.
 pub(super) fn change<T>(path: &Path, buffered: bool, work: impl FnOnce(&mut Writable) -> Outcome<T>) -> Outcome<T> {
     let backing = Arc::new(Backing::open_patiently(path, Access::of(false, buffered), PATIENCE)?);
-    let gone = Arc::new(OnceLock::new());
-    let kept = claimed(&backing, &gone)?;
-    let done = work(&mut Writable { backing: &backing, gone: &gone });
-    if let Some(lost) = gone.get() {
-        return Err(without_claim(path, lost));
-    }
+    let kept = claimed(&backing)?;
+    let done = work(&mut Writable { backing: &backing, kept: kept.as_ref() });
+    let claim = kept.map(Kept::end).transpose().map_err(|lost| without_claim(path, &lost))?;
     // After a failure of the device nothing is written (A5): another host waits as for a dead server.
     let is_usable = done.as_ref().map_or_else(|failed| failed.exit != Exit::DeviceFailed, |_| true);
-    if let Some(claim) = kept.filter(|_| is_usable).and_then(Kept::end) {
+    if let Some(claim) = claim.filter(|_| is_usable) {
         claim.release();
     }
     done
 }
 
-/// Claims a guarded volume, and keeps the claim; `gone` is set when it is gone. Where there is no volume, or none with a guard, there is
-/// nothing to claim.
-fn claimed(backing: &Arc<Backing>, gone: &Arc<OnceLock<Lost>>) -> Outcome<Option<Kept>> {
+/// Claims a guarded volume, and keeps the claim. Where there is no volume, or none with a guard, there is nothing to claim.
+fn claimed(backing: &Arc<Backing>) -> Outcome<Option<Kept>> {
     let Ok(Chosen { superblock, .. }) = volume::load(backing) else { return Ok(None) };
     announce(&backing.facts().path, &superblock, Purpose::Claim);
     let pause = |time| {
@@ -102,8 +102,7 @@ fn claimed(backing: &Arc<Backing>, gone: &Arc<OnceLock<Lost>>) -> Outcome<Option
     };
     let Some(mut claim) = Claim::make(backing, &superblock, &pause)? else { return Ok(None) };
     claim.confirm()?;
-    let gone = gone.clone();
-    Ok(Some(Kept::start(claim, || (), move |lost| drop(gone.set(lost)))))
+    Ok(Some(Kept::start(claim)))
 }
 
 /// The message to the user when a claim was not kept until the end.

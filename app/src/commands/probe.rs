@@ -1,6 +1,7 @@
 //! `probe`: tells whether there is a volume on a file or device, for udev and scripts.
 
 use crate::attachment::find::find;
+use crate::attachment::udev::encoded;
 use crate::exit::Outcome;
 use crate::output::table::Table;
 use crate::output::{self, Report, Style, print};
@@ -53,19 +54,6 @@ impl Report for Probed {
             .row("size", format!("{}, on {}", Size(self.logical_bytes), Size(self.device_bytes)))
             .row("closed in order", if self.clean { "yes" } else { "no: it is attached, or the next attach recovers it" })
     }
-}
-
-/// Encodes a label as udev does: other characters than these become their bytes in hexadecimal, so that a label can be a file's name.
-fn encoded(label: &str) -> String {
-    let mut out = String::new();
-    for character in label.chars() {
-        if character.is_ascii_alphanumeric() || "#+-.:=@_".contains(character) || !character.is_ascii() {
-            out.push(character);
-        } else {
-            let _ = write!(out, "\\x{:02x}", u32::from(character));
-        }
-    }
-    out
 }
 
 fn variables(probed: &Probed) -> String {

@@ -10,7 +10,7 @@ use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use crate::runtime::scrub_counts::{blocks, found};
-use crate::runtime::volume_counts::Scrub;
+use crate::runtime::volume_counts::{Scrub, VolumeCounts};
 use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -22,7 +22,8 @@ const RATE_MIN: u64 = 64 << 10;
 ///
 /// A card that wears out returns other bytes than were written, and nobody notices before somebody reads them. A scrub reads all content
 /// and all metadata of an attached volume while clients use it. Damaged content is named and never served; metadata that memory still
-/// has is written again. Ends with 6 if something is damaged, or was given up before and is lost.
+/// has is written again, and counts as mended when the device has it durably. Ends with 6 if something is damaged, or was given up before
+/// and is lost.
 ///
 /// If this command is ended, the scrub goes on; so it does after a restart of the server, from where it was.
 #[derive(Debug, clap::Args)]
@@ -89,14 +90,14 @@ impl Report for Scrubbed {
 /// Says in a line how far a scrub is, or how the last one ended.
 #[must_use]
 pub fn in_a_line(scrub: &Scrub) -> String {
-    let percent = scrub.done_blocks * 100 / scrub.all_blocks.max(1);
+    let read = format!("{} read of about {} in use", Size(scrub.read_blocks * BLOCK_BYTES), Size(scrub.in_use_blocks * BLOCK_BYTES));
     let found = found(scrub.damaged_blocks, scrub.mended_blocks, scrub.lost_blocks);
     match scrub {
-        Scrub { is_paused: true, .. } => format!("paused at {percent} %: {found} so far"),
+        Scrub { is_paused: true, .. } => format!("paused, {read}: {found} so far"),
         Scrub { is_under_way: true, kib_per_second, .. } => {
-            format!("{percent} % looked at, with at most {} a second: {found} so far", Size(u64::from(*kib_per_second) << 10))
+            format!("{read}, at most {} a second: {found} so far", Size(u64::from(*kib_per_second) << 10))
         }
-        Scrub { read_blocks: 0, .. } => "none since the volume was attached".to_owned(),
+        Scrub { ended_scrubs: 0, .. } => "none yet".to_owned(),
         _ => format!("ended: {found}"),
     }
 }
@@ -115,10 +116,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     let before = state(&record)?;
     if let Some(order) = order(arguments, &before, &record)? {
+        state_of_working(&record)?;
         questions::ask(&record, &ServerRequest::Scrub(order))?;
         let is_awaited = matches!(order, OrderScrub::Begin { .. } | OrderScrub::Resume) && !arguments.no_wait;
         if is_awaited {
-            wait(&record)?;
+            wait(&record, before.ended_scrubs)?;
         }
     }
     let scrub = state(&record)?;
@@ -153,7 +155,7 @@ fn what_to_do(record: &Record, scrub: &Scrub) -> Option<Failed> {
 fn order(arguments: &Arguments, before: &Scrub, record: &Record) -> Outcome<Option<OrderScrub>> {
     let none = |what: &str| {
         let message = format!("{what}: no scrub of {} is under way", record.path.display());
-        Failed::new(Exit::Usage, message).next(format!("`onefold scrub {}` begins one.", record.path.display()))
+        Failed::new(Exit::State, message).next(format!("`onefold scrub {}` begins one.", record.path.display()))
     };
     let begin = |rate: Size| OrderScrub::Begin { kib_per_second: u32::try_from(rate.0 >> 10).unwrap_or(u32::MAX) };
     match arguments {
@@ -170,28 +172,43 @@ fn order(arguments: &Arguments, before: &Scrub, record: &Record) -> Outcome<Opti
     }
 }
 
-fn state(record: &Record) -> Outcome<Scrub> {
-    let volume = questions::counts(record)?.volume;
+fn counts(record: &Record) -> Outcome<VolumeCounts> {
     let nothing =
-        || Failed::new(Exit::Usage, format!("{} is attached with --passthrough: nothing of it has a check", record.path.display()));
-    volume.map(|volume| volume.scrub).ok_or_else(nothing)
+        || Failed::new(Exit::State, format!("{} is attached with --passthrough: nothing of it has a check", record.path.display()));
+    questions::counts(record)?.volume.ok_or_else(nothing)
 }
 
-/// Waits until everything was read, and says how far that is.
-fn wait(record: &Record) -> Outcome {
-    let before = state(record)?.done_blocks;
+fn state(record: &Record) -> Outcome<Scrub> {
+    Ok(counts(record)?.scrub)
+}
+
+fn state_of_working(record: &Record) -> Outcome<Scrub> {
+    Ok(awaited::of_working(record, counts(record)?)?.scrub)
+}
+
+/// Waits until one more scrub has ended than before, and says how far it is.
+fn wait(record: &Record, ended_before: u32) -> Outcome {
+    let before = state(record)?.read_blocks;
     awaited::wait(&format!("onefold scrub --resume {}", record.path.display()), || {
-        let now = state(record)?;
+        let now = state_of_working(record)?;
         Ok(match now {
+            // Somebody has cancelled it, or its server was killed before the order was durable.
+            Scrub { is_under_way: false, ended_scrubs, .. } if ended_scrubs == ended_before => return Err(vanished(record)),
             Scrub { is_under_way: false, .. } => Progress::Over,
             Scrub { is_paused: true, .. } => Progress::Paused,
             _ => Progress::UnderWay {
                 line: in_a_line(&now),
-                done: now.done_blocks.saturating_sub(before),
-                left: now.all_blocks.saturating_sub(now.done_blocks),
+                done: now.read_blocks.saturating_sub(before),
+                left: now.in_use_blocks.saturating_sub(now.read_blocks),
             },
         })
     })
+}
+
+fn vanished(record: &Record) -> Failed {
+    let path = record.path.display();
+    Failed::new(Exit::System, format!("{path}: the scrub was cancelled, or its server ended before it had begun: nothing is known"))
+        .next(format!("`onefold scrub {path}` begins another."))
 }
 
 #[cfg(test)]
@@ -200,15 +217,15 @@ mod tests {
 
     #[test]
     fn a_line_says_how_far_it_is_and_what_it_found() {
-        let of = Scrub { all_blocks: 200, ..Scrub::default() };
-        assert_eq!(in_a_line(&of), "none since the volume was attached");
+        let of = Scrub { all_blocks: 200, in_use_blocks: 10, ..Scrub::default() };
+        assert_eq!(in_a_line(&of), "none yet");
         let under_way = Scrub { is_under_way: true, done_blocks: 50, read_blocks: 3, kib_per_second: 1024, ..of.clone() };
-        assert_eq!(in_a_line(&under_way), "25 % looked at, with at most 1 MiB a second: no damage so far");
+        assert_eq!(in_a_line(&under_way), "12 KiB read of about 40 KiB in use, at most 1 MiB a second: no damage so far");
         let paused = Scrub { is_paused: true, damaged_blocks: 1, ..under_way };
-        assert_eq!(in_a_line(&paused), "paused at 25 %: 1 block damaged so far");
-        let ended = Scrub { read_blocks: 3, damaged_blocks: 2, mended_blocks: 1, ..of };
+        assert_eq!(in_a_line(&paused), "paused, 12 KiB read of about 40 KiB in use: 1 block damaged so far");
+        let ended = Scrub { ended_scrubs: 1, damaged_blocks: 2, mended_blocks: 1, ..of };
         assert_eq!(in_a_line(&ended), "ended: 2 blocks damaged, 1 block mended");
-        let lost = Scrub { read_blocks: 3, lost_blocks: 4, ..ended };
+        let lost = Scrub { lost_blocks: 4, ..ended };
         assert_eq!(in_a_line(&Scrub { damaged_blocks: 0, mended_blocks: 0, ..lost }), "ended: 4 blocks lost before");
     }
 

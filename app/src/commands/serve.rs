@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
 
 /// Arranges, before any work that may be interrupted, that another supervisor is started when this server's dies.
 fn watch_supervisor(plan: &Plan, supervisor: OwnedFd, legacy: Legacy, session: &Session) -> Outcome {
-    let (session, plan) = (session.try_clone()?, plan.clone());
+    let (session, plan, gives_way) = (session.try_clone()?, plan.clone(), plan.gives_way);
     let command = move || {
         let mut command = launch::command(&["supervise"], &plan);
         legacy.lend_to(&mut command);
@@ -55,5 +55,5 @@ fn watch_supervisor(plan: &Plan, supervisor: OwnedFd, legacy: Legacy, session: &
         command.stdin(Stdio::null()).stdout(Stdio::null()).group_of_its_own();
         command
     };
-    successor::watch(supervisor, command).map_err(|e| Failed::system("cannot start a thread", e))
+    successor::watch(supervisor, gives_way, command).map_err(|e| Failed::system("cannot start a thread", e))
 }

@@ -1,15 +1,17 @@
 //! `set`: changes the label and the UUID of a volume, and the defaults of its attach options.
 
-use super::create::parse_label;
 use super::offline::{change, failed};
 use super::status::OnMedium;
+use super::typed::{parse_label, parse_sector};
 use crate::attachment::directory::run_directory;
-use crate::attachment::find::{Found, find};
+use crate::attachment::find::{Found, check_label_is_free, find};
 use crate::attachment::record::Places;
-use crate::attachment::start::{CommitModeName, PersistenceName, Start};
+use crate::attachment::start::{CommitModeName, CompressName, PersistenceName, Start, WhenFull};
 use crate::attachment::{known, record};
+use crate::detached_space::DetachedSpace;
 use crate::device::measure::identity_of;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use crate::runtime::promises;
@@ -32,6 +34,9 @@ pub struct Arguments {
     /// Another identity for a copy, so that it can be attached beside its original: a UUID, or `new` for a random one.
     #[arg(long, value_name = "UUID", value_parser = parse_uuid)]
     uuid: Option<Uuid>,
+    /// Another sector size as clients see it: 512, as images of disks have it, or 4096, while nothing is written yet.
+    #[arg(long, value_name = "BYTES", value_parser = parse_sector)]
+    sector: Option<u32>,
     #[command(flatten)]
     start: Start,
     /// Use a backing store that has no direct I/O (O_DIRECT) all the same.
@@ -73,6 +78,9 @@ struct Defaults {
     anticipation_ms: u64,
     verify_reads: bool,
     verify_duplicates: bool,
+    memory_bytes: u64,
+    compress: CompressName,
+    full_wait_ms: u64,
 }
 
 impl From<&StartSettings> for Defaults {
@@ -85,6 +93,9 @@ impl From<&StartSettings> for Defaults {
             anticipation_ms: start.anticipation_ms,
             verify_reads: start.verify_reads,
             verify_duplicates: start.verify_duplicates,
+            memory_bytes: start.memory_bytes,
+            compress: start.compression.into(),
+            full_wait_ms: start.full_wait_s * 1000,
         }
     }
 }
@@ -104,6 +115,9 @@ impl Report for Settings {
             .row("default anticipation", format!("{} ms", defaults.anticipation_ms))
             .row("default verify reads", switch(defaults.verify_reads))
             .row("default verify duplicates", switch(defaults.verify_duplicates))
+            .row("default memory", Size(defaults.memory_bytes))
+            .row("default compress", typed(&defaults.compress))
+            .row("default when full", WhenFull { wait_ms: defaults.full_wait_ms })
     }
 }
 
@@ -118,8 +132,11 @@ fn typed(value: &impl ValueEnum) -> String {
 /// When there is no such volume; or when it is to be changed, and is in use, has a journal of a killed server, or cannot be written.
 pub fn run(arguments: &Arguments) -> Outcome {
     let found = find(&arguments.volume)?;
-    let wanted = Wanted { label: arguments.label.as_ref(), uuid: arguments.uuid, start: &arguments.start };
+    let wanted = Wanted { label: arguments.label.as_ref(), uuid: arguments.uuid, sector: arguments.sector, start: &arguments.start };
     let is_change = wanted.is_any();
+    if let Some(label) = wanted.label {
+        check_label_is_free(label, &found.path)?;
+    }
     let superblock = if is_change { changed(&found, &wanted, arguments.buffered)? } else { peek(&found.path)?.superblock };
     let path = found.path;
     known::remember(&path);
@@ -134,6 +151,9 @@ fn changed(found: &Found, wanted: &Wanted, buffered: bool) -> Outcome<Superblock
         return Err(Failed::new(Exit::InUse, format!("{} is attached, at {}", path.display(), record.location))
             .next("Detach it first: a server keeps the superblock in memory."));
     }
+    if let Some(sector) = wanted.sector {
+        check_sector(path, sector)?;
+    }
     let must_be_closed = may_have_a_journal(path)?;
     change(path, buffered, |medium| {
         let bytes = medium.bytes();
@@ -141,6 +161,26 @@ fn changed(found: &Found, wanted: &Wanted, buffered: bool) -> Outcome<Superblock
         let changed = if must_be_closed { change_superblock(medium, bytes, apply) } else { change_open_superblock(medium, bytes, apply) };
         changed.map_err(|error| failed(path, error))
     })
+}
+
+/// Checks that what clients have written fits into sectors of this size: what was written in larger ones does, and what was written in
+/// smaller ones may not.
+///
+/// # Errors
+/// When something may not fit, or the volume cannot be read.
+fn check_sector(path: &Path, sector: u32) -> Outcome {
+    let superblock = peek(path)?.superblock;
+    if sector <= superblock.sector_bytes {
+        return Ok(());
+    }
+    let space = if superblock.clean { DetachedSpace::read(path, &superblock) } else { Ok(None) };
+    let space = space.map_err(|e| Failed::system(format!("cannot read {}", path.display()), e))?;
+    if space.is_some_and(|space| space.map_links == 0) {
+        return Ok(());
+    }
+    let message =
+        format!("--sector {sector}: {} holds content that clients wrote in sectors of {}", path.display(), superblock.sector_bytes);
+    Err(Failed::new(Exit::Refused, message).next(format!("`onefold create --sector {sector}` makes a volume to which it can be copied.")))
 }
 
 /// Whether a killed server of this store may have left a journal of acknowledged writes. That of a copy is its original's, if this is still
@@ -158,12 +198,13 @@ fn may_have_a_journal(path: &Path) -> Outcome<bool> {
 struct Wanted<'a> {
     label: Option<&'a String>,
     uuid: Option<Uuid>,
+    sector: Option<u32>,
     start: &'a Start,
 }
 
 impl Wanted<'_> {
     fn is_any(&self) -> bool {
-        self.label.is_some() || self.uuid.is_some() || *self.start != Start::default()
+        self.label.is_some() || self.uuid.is_some() || self.sector.is_some() || *self.start != Start::default()
     }
 
     fn apply(&self, superblock: &mut Superblock) {
@@ -173,6 +214,9 @@ impl Wanted<'_> {
         if let Some(uuid) = self.uuid {
             superblock.set_uuid(uuid.into_bytes());
         }
-        superblock.settings = self.start.over(&superblock.settings);
+        if let Some(sector) = self.sector {
+            superblock.sector_bytes = sector;
+        }
+        superblock.set_defaults(self.start.over(&superblock.settings));
     }
 }

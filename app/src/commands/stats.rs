@@ -7,12 +7,12 @@ mod scrape;
 use crate::attachment::find::{Found, find};
 use crate::attachment::questions;
 use crate::attachment::record::Record;
+use crate::device::bottom::{DiskCounts, DiskWork};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::percent::Percent;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{self, Report, Style, Watch};
-use crate::runtime::condition::PartUse;
 use crate::runtime::extents::ExtentCounts;
 use crate::runtime::lived::Lived;
 use crate::runtime::tally::Count;
@@ -60,6 +60,7 @@ impl Report for Stats {
             .row_if("since creation", self.counts.lifetime.as_ref().map(since_creation))
             .row("backing store", self.path.display())
             .row_if("slowed", self.slowed.as_ref().map(super::status::slowed));
+        table = table.row_if("disk wrote", self.disk.as_ref().map(disk));
         if let Some(volume) = &self.counts.volume {
             table = summary(table, volume);
         }
@@ -69,10 +70,7 @@ impl Report for Stats {
         }
         table = table.line("").grid(&["clients", "requests", "bytes"], rows(&self.counts.client));
         table = table.line("").grid(&["device", "commands", "bytes"], rows(&self.counts.device));
-        let part = |p: &PartUse| {
-            vec![p.part.clone(), Size(p.used_bytes).to_string(), Size(p.peak_bytes).to_string(), Size(p.limit_bytes).to_string()]
-        };
-        table.line("").grid(&["memory", "used", "peak", "limit"], self.memory.iter().map(part).collect())
+        super::status::memory(table, &self.memory)
     }
 }
 
@@ -92,12 +90,22 @@ impl Stats {
     }
 }
 
+/// Says in a line what the disks below the store have written.
+pub(super) fn disk(work: &DiskWork) -> String {
+    match (work.all(), &work.unknown) {
+        (Some(DiskCounts { written_bytes, flushes }), _) => {
+            format!("{}, and {flushes} flushes: {}, with the writes of others on it", Size(written_bytes), work.names())
+        }
+        (None, unknown) => format!("not known: {}", unknown.as_deref().unwrap_or_default()),
+    }
+}
+
 /// Returns the lifetime ledger in a line.
 fn since_creation(lived: &Lived) -> String {
     let units = |n: u64| Size(n.saturating_mul(BLOCK_BYTES));
     let ratio = lived.write_ratio.map_or_else(String::new, |ratio| format!(": write ratio {ratio:.2}"));
     format!(
-        "{} from clients, {} to the device{ratio} (each kill may have taken about the last {} of clients)",
+        "{} from clients, {} to the store{ratio} (each kill may have taken about the last {} of clients)",
         units(lived.client_units),
         units(lived.device_units),
         units(LEDGER_UNITS_MAX)
@@ -113,9 +121,9 @@ fn shared(space: &Space) -> String {
         Some(carriers) => {
             let packed = carriers.min(space.shared_blocks);
             let whole = space.shared_blocks - packed;
-            format!("{shared} shared (at least {} by duplicates, up to {} by neighbours in a pack)", blocks(whole), blocks(packed))
+            format!("{shared} shared (at least {} by duplicates, up to {} by blocks compressed together)", blocks(whole), blocks(packed))
         }
-        None => format!("{shared} shared (by duplicates, or by neighbours in a pack: not known yet)"),
+        None => format!("{shared} shared (by duplicates, or by blocks compressed together: not known yet)"),
     }
 }
 
@@ -130,10 +138,7 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
     let counting = if space.is_complete { "" } else { " (still counting)" };
     let mut table = table
         .row("client wrote", format!("{} ({} blocks)", blocks(ledger.client_units), ledger.client_units))
-        .row(
-            "device wrote",
-            format!("{} in blocks of 4 KiB, {} a client block", blocks(ledger.device_units), ratio(ledger.amplification())),
-        )
+        .row("store got", format!("{} in blocks of 4 KiB, {} a client block", blocks(ledger.device_units), ratio(ledger.amplification())))
         .row("ideal", format!("{}: each distinct block once", blocks(ledger.ideal_units)))
         .row("efficiency", efficiency(ledger))
         .row("flushes", format!("{} of clients, {} of the device{fua}", ledger.client_flushes, ledger.device_flushes))
@@ -144,11 +149,11 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
         .row(
             "space",
             format!(
-                "{} unique, {}, {} kept, {} free{counting}",
+                "{} unique, {}, {} free, {} free that still hold old content to be found again{counting}",
                 blocks(space.unique_blocks),
                 shared(space),
-                blocks(space.kept_blocks),
-                blocks(space.free_blocks)
+                blocks(space.free_blocks),
+                blocks(space.kept_blocks)
             ),
         );
     if let (Some(units), Some(places)) = (space.log_unit_blocks, space.log_place_blocks) {
@@ -169,7 +174,7 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
 fn with_extents(record: &Record) -> Outcome<Stats> {
     if record.is_passthrough {
         let message = format!("--extents: {} is attached with --passthrough, without a volume", record.path.display());
-        return Err(Failed::new(Exit::Usage, message).next("Only the data of a volume has extents."));
+        return Err(Failed::new(Exit::State, message).next("Only the data of a volume has extents."));
     }
     Ok(Stats { extents: Some(questions::extents(record)?), ..Stats::of_attached(record)? })
 }
@@ -195,12 +200,14 @@ fn efficiency(ledger: &Efficiency) -> String {
         None => "- (no duplicates were found)".to_owned(),
         Some(share) if share < 0.0 => {
             let more = Size((ledger.device_units - ledger.client_units) * BLOCK_BYTES);
-            format!("none: the device wrote {more} more than the clients, for metadata")
+            format!("none: the store got {more} more than clients wrote, for metadata")
         }
-        Some(share) => {
-            let packs = if share > 1.0 { "; packs save the rest" } else { "" };
-            format!("{} of the writes that the duplicates found could save{packs}", Percent(100.0 * share))
+        Some(share) if share > 1.0 => {
+            let (duplicates, saved) = (ledger.client_units - ledger.ideal_units, ledger.client_units - ledger.device_units);
+            let [duplicates, packed] = [duplicates, saved - duplicates].map(|units| Size(units * BLOCK_BYTES));
+            format!("all of {duplicates} that the duplicates found could save, and {packed} more by compressing")
         }
+        Some(share) => format!("{} of the writes that the duplicates found could save", Percent(100.0 * share)),
     }
 }
 
@@ -219,9 +226,11 @@ fn packed(mut table: Table, volume: &VolumeCounts) -> Table {
     }
     let unpacked = space.unpacked_blocks.map(|(least, most)| format!("{least} to {most} blocks, of {}", space.data_blocks));
     table
-        .row("with slots", space.carrier_blocks.map_or_else(unknown, |blocks| format!("{blocks}, among unique, shared and kept blocks")))
-        .row("dead slots", "not known: only the map says which slots are linked to")
-        .row("if not packed", unpacked.unwrap_or_else(unknown))
+        .row(
+            "compressed",
+            space.carrier_blocks.map_or_else(unknown, |blocks| format!("{blocks} blocks hold several of clients' blocks each")),
+        )
+        .row("uncompressed", unpacked.map_or_else(unknown, |blocks| format!("would take {blocks}")))
 }
 
 /// Shows.
@@ -254,11 +263,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_efficiency_below_0_or_above_100_per_cent_is_explained() {
+    fn no_efficiency_is_below_0_or_above_100_per_cent() {
         let of = |device_units, ideal_units| Efficiency { client_units: 100, device_units, ideal_units, ..Efficiency::default() };
         assert_eq!(efficiency(&of(75, 50)), "50 % of the writes that the duplicates found could save");
-        assert_eq!(efficiency(&of(25, 50)), "150 % of the writes that the duplicates found could save; packs save the rest");
-        assert_eq!(efficiency(&of(150, 99)), "none: the device wrote 200 KiB more than the clients, for metadata");
+        assert_eq!(efficiency(&of(25, 50)), "all of 200 KiB that the duplicates found could save, and 100 KiB more by compressing");
+        assert_eq!(efficiency(&of(58, 99)), "all of 4 KiB that the duplicates found could save, and 164 KiB more by compressing");
+        assert_eq!(efficiency(&of(150, 99)), "none: the store got 200 KiB more than clients wrote, for metadata");
         assert_eq!(efficiency(&of(150, 100)), "- (no duplicates were found)");
     }
 }

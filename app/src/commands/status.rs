@@ -1,6 +1,7 @@
 //! `status`: shows the condition of a volume.
 
-use crate::attachment::find::find;
+use crate::attachment::find::{all_died, find};
+use crate::attachment::glance;
 use crate::attachment::questions;
 use crate::attachment::record::Record;
 use crate::device::Slowed;
@@ -8,7 +9,7 @@ use crate::exit::{Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, Watch};
-use crate::runtime::condition::{Adaptation, Condition};
+use crate::runtime::condition::{Adaptation, Condition, PartUse};
 use crate::volume;
 use onefold_engine::format::Superblock;
 use onefold_engine::units::BLOCK_BYTES;
@@ -37,6 +38,8 @@ struct Status {
     /// The process that serves, where the volume is attached.
     pid: Option<u32>,
     attached: Option<Attached>,
+    /// The attachment whose processes have all died, where the volume is not attached again.
+    died: Option<Record>,
     /// The facts on the medium; of an attached volume, those of the last update.
     volume: Option<OnMedium>,
     /// The reason why its server did not answer.
@@ -63,6 +66,8 @@ pub struct OnMedium {
     pub logical_bytes: u64,
     pub data_bytes: u64,
     pub reserve_bytes: u64,
+    /// The sector size as clients see it.
+    pub sector_bytes: u32,
     pub device_bytes: u64,
     pub clean: bool,
     pub garbage_possible: bool,
@@ -81,6 +86,7 @@ impl From<&Superblock> for OnMedium {
             logical_bytes: s.geometry.logical_blocks * BLOCK_BYTES,
             data_bytes: s.geometry.data_blocks * BLOCK_BYTES,
             reserve_bytes: s.geometry.reserve_blocks * BLOCK_BYTES,
+            sector_bytes: s.sector_bytes,
             device_bytes: s.geometry.device_bytes.get(),
             clean: s.clean,
             garbage_possible: s.garbage_possible,
@@ -100,6 +106,7 @@ impl OnMedium {
             .row("uuid", &self.uuid)
             .row("logical size", Size(self.logical_bytes))
             .row("data", format!("{}, {} of it reserve", Size(self.data_bytes), Size(self.reserve_bytes)))
+            .row("sector for clients", format!("{} bytes", self.sector_bytes))
             .row("fingerprints", self.algorithm)
     }
 }
@@ -134,12 +141,7 @@ impl Report for Status {
         }
         let interval = self.volume.as_ref().and_then(|medium| medium.guard_ms).map(every);
         let Some(Attached { record, condition, program }) = &self.attached else {
-            let state = self.volume.as_ref().map(|m| match (m.clean, m.garbage_possible) {
-                (true, false) => "detached, clean",
-                (true, true) => "detached, clean; some space is garbage until the next attach has recounted it",
-                (false, _) => "detached, not closed in order: the next attach recovers",
-            });
-            return table.row_if("guard", interval).row_if("state", state);
+            return table.row_if("guard", interval).row_if("state", self.volume.as_ref().map(|medium| self.detached(medium)));
         };
         table = table.row("attached at", &record.location);
         let Some(condition) = condition else {
@@ -148,24 +150,59 @@ impl Report for Status {
         let beats = condition.guard.as_ref().map(|guard| format!("{}, {} writes", every(guard.interval_ms), guard.writes));
         let guard = beats.or(interval);
         table = table
-            .row("state", &condition.state)
+            .row("state", in_words(condition))
             .row("size for clients", Size(condition.bytes))
             .row("server", format!("pid {}", condition.pid))
+            .row_if("supervisor", Some(record.process.pid).filter(|&pid| pid != condition.pid).map(|pid| format!("pid {pid}")))
             .row_if("program", program.as_ref().map(|program| program.display()))
             .row("I/O", &condition.io)
             .row_if("guard", guard)
             .row_if("adapted to", condition.adaptation.as_ref().map(Adaptation::in_a_line))
             .row_if("slowed", condition.slowed.as_ref().map(slowed));
-        let parts = condition.memory.iter().map(|part| {
-            vec![
-                part.part.clone(),
-                Size(part.used_bytes).to_string(),
-                Size(part.peak_bytes).to_string(),
-                Size(part.limit_bytes).to_string(),
-            ]
-        });
-        table = table.line("").grid(&["memory", "used", "peak", "limit"], parts.collect());
-        condition.notices.iter().fold(table, |table, notice| table.line(format!("notice: {notice}")))
+        condition.notices.iter().fold(memory(table, &condition.memory), |table, notice| table.line(format!("notice: {notice}")))
+    }
+}
+
+/// Adds the memory of each part.
+#[must_use]
+pub fn memory(table: Table, parts: &[PartUse]) -> Table {
+    let row = |part: &PartUse| {
+        let sizes = [part.used_bytes, part.peak_bytes, part.limit_bytes].map(|bytes| Size(bytes).to_string());
+        [vec![part.part.clone()], sizes.to_vec()].concat()
+    };
+    let table = table.line("").grid(&["memory", "used", "peak", "share"], parts.iter().map(row).collect());
+    if parts.iter().any(|part| part.peak_bytes > part.limit_bytes) {
+        return table.line("A part exceeds its share where one request is larger than it, and where memory is needed to free some.");
+    }
+    table
+}
+
+impl Status {
+    /// Describes the state of a volume that nobody serves.
+    fn detached(&self, medium: &OnMedium) -> String {
+        match (&self.died, medium.clean, medium.garbage_possible) {
+            (Some(died), false, _) => format!(
+                "died: all processes that served {} have ended, and what uses it fails. What was synced is safe. Unmount what is mounted \
+                 from it, and attach the volume again",
+                died.location
+            ),
+            (None, false, _) => "detached, not closed in order: the next attach recovers".to_owned(),
+            (_, true, false) => "detached, clean".to_owned(),
+            (_, true, true) => "detached, clean; some space is garbage until the next attach has recounted it".to_owned(),
+        }
+    }
+}
+
+/// Describes the state of an attached volume.
+fn in_words(condition: &Condition) -> String {
+    match condition.store.as_ref().map_or(0, |store| store.missing_bytes) {
+        0 => condition.reason.as_ref().map_or_else(|| condition.state.clone(), |why| format!("{} ({why})", condition.state)),
+        missing => format!(
+            "{}: the file is {} shorter than when it was attached, and what lay there is lost. Copy what can still be read, detach, and \
+             restore the file from a backup",
+            condition.state,
+            Size(missing)
+        ),
     }
 }
 
@@ -193,14 +230,19 @@ fn status(name: &str) -> Outcome<Status> {
     let (path, deleted) = store.map_or((found.path, false), |store| (store.path, store.is_deleted));
     let volume = match &attached {
         Some(attached) if attached.record.is_passthrough || deleted => None,
-        Some(_) => volume::peek(&path).ok(),
-        None => Some(volume::peek(&path)?),
+        // Its store may not answer, and the condition is to be seen all the same.
+        Some(_) => glance::superblock(&path),
+        None => Some(volume::peek(&path)?.superblock),
     };
-    let volume = volume.map(|chosen| OnMedium::from(&chosen.superblock));
+    let volume = volume.as_ref().map(OnMedium::from);
     if let (Some(attached), Some(volume)) = (&mut attached, &volume) {
         // It may have grown since it was attached.
         attached.record.logical_bytes = Some(volume.logical_bytes);
     }
     let pid = attached.as_ref().and_then(|attached| attached.condition.as_ref()).map(|condition| condition.pid);
-    Ok(Status { path, deleted, pid, attached, volume, unanswered })
+    let died = match (&attached, &volume) {
+        (None, Some(volume)) => all_died()?.into_iter().find(|record| record.id == volume.uuid),
+        _ => None,
+    };
+    Ok(Status { path, deleted, pid, attached, died, volume, unanswered })
 }

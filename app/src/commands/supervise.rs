@@ -80,7 +80,7 @@ fn supervise(plan: &Plan, session: &Session, adoption: Option<Adoption>) -> Outc
     if !is_replacement {
         let _ = End::take(&end_place);
     }
-    let servers = Servers { plan: Plan { is_replacement, ..plan.clone() }, session, is_upgraded: false };
+    let servers = Servers::of(Plan { is_replacement, ..plan.clone() }, session);
     let ended = frontend::named(&plan.frontend.name)?.supervise(servers, adoption);
     let end = End::take(&end_place);
     match ended {
@@ -94,6 +94,14 @@ fn supervise(plan: &Plan, session: &Session, adoption: Option<Adoption>) -> Outc
             Ok(exit)
         }
         Err(SupervisionError::Setup(error)) => Err(error.into()),
-        Err(other) => Err(end.and_then(|end| end.failed).unwrap_or_else(|| Failed::new(Exit::System, other.to_string()))),
+        Err(other) => {
+            let has_served = matches!(other, SupervisionError::GaveUp { .. } | SupervisionError::NoResend { .. });
+            let failed = end.and_then(|end| end.failed).unwrap_or_else(|| Failed::new(Exit::System, other.to_string()));
+            if has_served {
+                // Nobody waits for this process any more; one that stays with the attachment reports it.
+                End::of(failed.exit, Some(failed.clone())).leave(&end_place);
+            }
+            Err(failed)
+        }
     }
 }

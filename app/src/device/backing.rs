@@ -7,16 +7,18 @@
 
 use super::facts::StorePlace;
 pub use super::facts::{Facts, Kind};
+use super::host_map;
 use super::lock::open_locked;
-use super::measure::{block_discard, drop_cached, measure, room_of};
+use super::measure::{block_discard, drop_cached, is_block_read_only, measure, room_of};
 pub use super::open_error::OpenError;
 use super::transfer::{self, Direction};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::{FallocateFlags, IFlags, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,6 +73,9 @@ pub struct Backing {
     has_no_discard: AtomicBool,
 }
 
+/// BTRFS_SUPER_MAGIC of linux/magic.h.
+const BTRFS: rustix::fs::FsWord = 0x9123_683e;
+
 /// The room of a file on its file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -91,6 +96,9 @@ impl Backing {
     pub fn open(path: &Path, access: Access) -> Result<Self, OpenError> {
         let is_read_only = access == Access::Read;
         let (file, stat, guards) = open_locked(path, is_read_only)?;
+        if !is_read_only && stat.st_mode & libc::S_IFMT == libc::S_IFBLK && is_block_read_only(file.as_fd()).unwrap_or(false) {
+            return Err(OpenError::ReadOnly { path: path.to_owned() });
+        }
         let facts = Facts { is_read_only, ..measure(path, &file, &stat).map_err(|e| OpenError::of_errno(path, "measure", e))? };
         if !facts.is_direct {
             if access == Access::Write {
@@ -136,6 +144,10 @@ impl Backing {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         let fd = rustix::fs::open(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, mode)
             .map_err(|e| OpenError::of_errno(path, "create", e))?;
+        // Only an empty file can have copy-on-write switched off, where the file system has any.
+        if let Ok(flags) = rustix::fs::ioctl_getflags(&fd) {
+            let _ = rustix::fs::ioctl_setflags(&fd, flags | IFlags::NOCOW);
+        }
         let sized = rustix::fs::ftruncate(&fd, length).and_then(|()| match allocation {
             Allocation::Sparse => Ok(()),
             Allocation::Whole => allocate_whole(&fd, path, length),
@@ -188,6 +200,24 @@ impl Backing {
         let (file, below) = (rustix::fs::fstat(&self.file)?, rustix::fs::fstatvfs(&self.file)?);
         let holes = self.facts.length.saturating_sub(file.st_blocks.unsigned_abs() * SECTOR_BYTES);
         Ok(room_of(&below).map(|available| Room { available, all: below.f_blocks * below.f_frsize, holes }))
+    }
+
+    /// Returns the ranges of a file that its host has never written; none on a block device, and where the host does not say.
+    ///
+    /// # Errors
+    /// When the host fails.
+    pub fn unwritten(&self) -> io::Result<Option<Vec<Range<u64>>>> {
+        if self.facts.kind == Kind::Block {
+            return Ok(None);
+        }
+        Ok(host_map::unwritten(&self.file, self.facts.length)?)
+    }
+
+    /// Whether the file system below copies what is overwritten of this file; none where it never does.
+    #[must_use]
+    pub fn copy_on_write(&self) -> Option<bool> {
+        let is_btrfs = self.facts.kind == Kind::File && rustix::fs::fstatfs(&self.file).is_ok_and(|below| below.f_type == BTRFS);
+        is_btrfs.then(|| !rustix::fs::ioctl_getflags(&self.file).is_ok_and(|flags| flags.contains(IFlags::NOCOW)))
     }
 
     /// Gives a range of a sparse file its space. Does nothing on a block device.
@@ -281,6 +311,21 @@ impl Backing {
         }
     }
 
+    /// Makes these bytes of a file zeros that its host has written, durably: later writes of them need nothing of the host. Where the disk
+    /// below can make zeros by itself (Linux 6.17 and newer), nothing is written.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn fill(&self, at: u64, length: u64) -> io::Result<()> {
+        // FALLOC_FL_WRITE_ZEROES of linux/falloc.h.
+        let write_zeroes = FallocateFlags::from_bits_retain(0x80);
+        match rustix::fs::fallocate(&self.file, write_zeroes, at, length) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.write_zeros(at, length)?,
+            other => other?,
+        }
+        self.flush()
+    }
+
     fn write_zeros(&self, at: u64, length: u64) -> io::Result<()> {
         let zeros = BufferMut::zeroed(64);
         let mut done = 0;
@@ -298,12 +343,15 @@ impl Backing {
     #[must_use]
     pub fn place(&self) -> StorePlace {
         let descriptor = self.file.as_raw_fd();
-        let is_deleted = self.facts.kind == Kind::File && rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0);
+        let stat = rustix::fs::fstat(&self.file).ok().filter(|_| self.facts.kind == Kind::File);
+        let is_deleted = stat.is_some_and(|stat| stat.st_nlink == 0);
+        let missing_bytes = stat.map_or(0, |stat| self.facts.length.saturating_sub(stat.st_size.unsigned_abs()));
         let named = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).unwrap_or_else(|_| self.facts.path.clone());
         // The kernel appends a note to the name of a file that is gone.
         let text = named.to_str().and_then(|text| text.strip_suffix(" (deleted)")).filter(|_| is_deleted);
         let path = text.map_or_else(|| named.clone(), PathBuf::from);
-        StorePlace { path, is_deleted, open_as: format!("/proc/{}/fd/{descriptor}", std::process::id()).into() }
+        let open_as = format!("/proc/{}/fd/{descriptor}", std::process::id()).into();
+        StorePlace { path, is_deleted, open_as, missing_bytes }
     }
 
     /// Returns the reason why a range cannot be transferred, if there is one.

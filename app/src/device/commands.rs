@@ -25,6 +25,7 @@ pub fn carry_out(backing: &Backing, work: &mut Work) -> io::Result<()> {
         Work::Flush => backing.flush(),
         Work::Discard { at, length } => backing.discard(*at, *length),
         Work::Zero { at, length } => backing.zero(*at, *length),
+        Work::Fill { at, length } => backing.fill(*at, *length),
     }
 }
 
@@ -41,7 +42,7 @@ pub fn admit(backing: &Backing, work: &Work) -> io::Result<()> {
             }
             (*at, *bytes as u64)
         }
-        Work::Discard { at, length } | Work::Zero { at, length } => (*at, *length),
+        Work::Discard { at, length } | Work::Zero { at, length } | Work::Fill { at, length } => (*at, *length),
         Work::Flush => return Ok(()),
     };
     match backing.misfit(at, length) {

@@ -42,4 +42,7 @@ pub struct StorePlace {
     pub is_deleted: bool,
     /// A path from which even a deleted store can be copied, while it is attached.
     pub open_as: PathBuf,
+    /// The bytes at its end that are gone since it was opened.
+    #[serde(default)]
+    pub missing_bytes: u64,
 }

@@ -6,14 +6,15 @@
 //! 2. A whole block device is also claimed (`O_EXCL`): the kernel keeps that claim by the device, whatever node was opened.
 //! 3. Only device-mapper, md and similar drivers know which bytes below them a device of theirs has. Users of such devices share the lock
 //!    of the layers below, against everybody who holds it alone. The drivers themselves have claimed the devices that they use.
-//! 4. A layer that cannot be opened is not locked, and the log notes it: that is no reason to refuse a usable store.
+//! 4. A loop device that lies on the store's file already is claimed, too: a program that writes there knows no lock of the file.
+//! 5. A layer that cannot be opened is not locked, and the log notes it: that is no reason to refuse a usable store.
 //!
 //! The files are held as long as I/O may be under way (R7): see [`Backing::files`](super::backing::Backing::files).
 
-use super::loop_status::loop_status;
+use super::loop_status::{LoopInfo, loop_status};
 use super::open_error::OpenError;
 use super::span::Span;
-use super::sysfs::{DeviceNumber, command_of, device_opener, has_ended, mount_roots, range_holder};
+use super::sysfs::{DeviceNumber, command_of, device_opener, has_ended, loops_above, mount_roots, range_holder};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -63,12 +64,15 @@ pub fn guard(path: &Path, file: &File, stat: &Stat, is_read_only: bool) -> Resul
     let hold = if is_read_only { Hold::Together } else { Hold::Alone };
     guard.lock(path, file, stat, Span::WHOLE, hold)?;
     guard.descend(file.as_fd(), stat, Span::WHOLE, hold, 0)?;
+    if hold == Hold::Alone && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+        guard.claim_loops(stat)?;
+    }
     Ok(guard.held)
 }
 
 /// The identity of a file or device below, which tells it from others that its path may lead to.
 #[derive(Clone, Copy, Debug)]
-enum Identity {
+pub(super) enum Identity {
     /// `st_dev` and `st_ino` of a file.
     File(u64, u64),
     /// `st_rdev` of a device.
@@ -76,6 +80,11 @@ enum Identity {
 }
 
 impl Identity {
+    /// Returns the identity of what is behind a loop device.
+    pub(super) const fn behind(info: &LoopInfo) -> Self {
+        if info.rdevice == 0 { Self::File(info.device, info.inode) } else { Self::Device(info.rdevice) }
+    }
+
     fn is_of(self, stat: &Stat) -> bool {
         let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
         match self {
@@ -103,14 +112,34 @@ impl Guard<'_> {
             match loop_status(file) {
                 Ok(info) => {
                     let span = span.below(info.offset, Some(info.size_limit).filter(|&bytes| bytes != 0));
-                    let identity = if info.rdevice == 0 { Identity::File(info.device, info.inode) } else { Identity::Device(info.rdevice) };
-                    self.layer(&shown, identity, span, hold, depth)?;
+                    self.layer(&shown, Identity::behind(&info), span, hold, depth)?;
                 }
                 Err(error) => tracing::warn!(%error, path = %self.path.display(), "cannot ask what is behind this loop device"),
             }
         }
         for slave in number.slaves() {
             self.layer(&slave.node(), Identity::Device(slave.raw()), Span::WHOLE, Hold::Together, depth)?;
+        }
+        Ok(())
+    }
+
+    /// Claims the loop devices that lie on the store's file: whoever writes to them takes no lock of the file. The claim keeps mounts and
+    /// programs such as mkfs away, as from the file itself.
+    fn claim_loops(&mut self, stat: &Stat) -> Result<(), OpenError> {
+        for number in loops_above(stat) {
+            let node = number.node();
+            match rustix::fs::open(&node, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
+                Ok(claimed) => self.held.push(File::from(claimed)),
+                Err(Errno::BUSY) => {
+                    let user = number.user().unwrap_or_else(|| "somebody has it".to_owned());
+                    let holder = Some(format!("{}, which lies on it: {user}", node.display()));
+                    return Err(OpenError::InUse { path: self.path.to_owned(), holder, may_be_dead: false });
+                }
+                Err(error) => {
+                    let above = node.display();
+                    tracing::warn!(%error, path = %self.path.display(), %above, "a loop device on this store cannot be claimed");
+                }
+            }
         }
         Ok(())
     }
@@ -191,7 +220,7 @@ impl Guard<'_> {
 
 /// Returns the path by which the file or device of this identity can be opened: its own, or that path in another mount namespace of this
 /// machine.
-fn reach(place: &Path, identity: Identity) -> Option<PathBuf> {
+pub(super) fn reach(place: &Path, identity: Identity) -> Option<PathBuf> {
     let is_it = |place: &Path| rustix::fs::stat(place).is_ok_and(|stat| identity.is_of(&stat));
     if is_it(place) {
         return Some(place.to_owned());

@@ -2,6 +2,7 @@
 
 use super::facts::{Facts, StorePlace};
 use onefold_engine::buffer::{BufferMut, Slice};
+use onefold_engine::interface::Op;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::{OnceLock, Weak};
@@ -32,6 +33,8 @@ pub enum Work {
     Discard { at: u64, length: u64 },
     /// Make these bytes read as zeros.
     Zero { at: u64, length: u64 },
+    /// Write zeros here, in a file, so that its host has written these bytes, and make that durable.
+    Fill { at: u64, length: u64 },
 }
 
 impl Work {
@@ -44,6 +47,19 @@ impl Work {
             Self::Flush => "flush",
             Self::Discard { .. } => "discard",
             Self::Zero { .. } => "zero",
+            Self::Fill { .. } => "fill",
+        }
+    }
+
+    /// Returns the operation that it carries out.
+    #[must_use]
+    pub const fn op(&self) -> Op {
+        match self {
+            Self::Read { .. } => Op::Read,
+            Self::Write { .. } => Op::Write,
+            Self::Flush => Op::Flush,
+            Self::Discard { .. } => Op::Discard,
+            Self::Zero { .. } | Self::Fill { .. } => Op::WriteZeroes,
         }
     }
 
@@ -51,7 +67,9 @@ impl Work {
     #[must_use]
     pub const fn at(&self) -> u64 {
         match self {
-            Self::Read { at, .. } | Self::Write { at, .. } | Self::Discard { at, .. } | Self::Zero { at, .. } => *at,
+            Self::Read { at, .. } | Self::Write { at, .. } | Self::Discard { at, .. } | Self::Zero { at, .. } | Self::Fill { at, .. } => {
+                *at
+            }
             Self::Flush => 0,
         }
     }

@@ -97,12 +97,28 @@ fn block_length(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     unsafe { ioctl::ioctl(fd, ioctl::Getter::<BLKGETSIZE64, u64>::new()) }
 }
 
+/// Whether the kernel refuses writes to a block device. It may be opened for writing all the same.
+pub(super) fn is_block_read_only(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
+    // BLKROGET, linux/fs.h: its answer is an int.
+    const BLKROGET: ioctl::Opcode = ioctl::opcode::none(0x12, 94);
+    // SAFETY: the kernel writes one int.
+    unsafe { ioctl::ioctl(fd, ioctl::Getter::<BLKROGET, std::ffi::c_int>::new()) }.map(|answer| answer != 0)
+}
+
 pub(super) fn block_discard(fd: BorrowedFd<'_>, at: u64, length: u64) -> Result<(), Errno> {
     // BLKDISCARD, linux/fs.h: takes a pointer to two u64, start and length. (PUNCH_HOLE on a block device would ask it to write zeros.)
     const BLKDISCARD: ioctl::Opcode = ioctl::opcode::none(0x12, 119);
     let mut range = [at, length];
     // SAFETY: the kernel reads two u64 there.
     unsafe { ioctl::ioctl(fd, ioctl::Updater::<BLKDISCARD, [u64; 2]>::new(&mut range)) }
+}
+
+/// Returns the bytes that are free on the file system of a file, and its size; none of a block device, and where that is not known.
+#[must_use]
+pub fn room_below(store: &Path) -> Option<(u64, u64)> {
+    store.metadata().ok().filter(Metadata::is_file)?;
+    let below = rustix::fs::statvfs(store).ok()?;
+    room_of(&below).map(|available| (available, below.f_blocks * below.f_frsize))
 }
 
 /// Returns the bytes that are free on a file system; none if it, such as ramfs, does not report its size.

@@ -3,6 +3,7 @@
 use super::facts::{Facts, Kind};
 use super::interface::{Command, Completed, Completions, Device, Sink, Work};
 use std::io;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -19,6 +20,8 @@ pub struct MemoryDevice {
     /// The queue of commands; none in it stands for a call of the receiver.
     commands: Mutex<Option<Sender<Option<Command>>>>,
     fault: Arc<Mutex<Fault>>,
+    /// The number of the system's error that such commands end with.
+    errno: Arc<AtomicI32>,
     /// The commands done, in order.
     pub log: Arc<Mutex<Vec<&'static str>>>,
 }
@@ -34,10 +37,11 @@ impl MemoryDevice {
         let sink: Arc<Sink> = Arc::default();
         let log: Arc<Mutex<Vec<&'static str>>> = Arc::default();
         let fault: Arc<Mutex<Fault>> = Arc::new(Mutex::new(|_| false));
+        let errno = Arc::new(AtomicI32::new(libc::EIO));
         let length = memory.lock().unwrap().len();
         let (sender, receiver) = channel::<Option<Command>>();
         std::thread::spawn({
-            let (sink, log, fault) = (sink.clone(), log.clone(), fault.clone());
+            let (sink, log, fault, errno) = (sink.clone(), log.clone(), fault.clone(), errno.clone());
             move || {
                 for command in receiver {
                     let Some(Command { token, mut work }) = command else {
@@ -46,13 +50,16 @@ impl MemoryDevice {
                     };
                     log.lock().unwrap().push(work.name());
                     let is_broken = fault.lock().unwrap()(&work);
-                    let result =
-                        if is_broken { Err(io::Error::other("broken")) } else { carry_out(&mut memory.lock().unwrap(), &mut work) };
+                    let result = if is_broken {
+                        Err(io::Error::from_raw_os_error(errno.load(Ordering::SeqCst)))
+                    } else {
+                        carry_out(&mut memory.lock().unwrap(), &mut work)
+                    };
                     sink.completed(&mut vec![Completed { token, work, result }]);
                 }
             }
         });
-        Arc::new(Self { facts: facts(length as u64), sink, commands: Mutex::new(Some(sender)), fault, log })
+        Arc::new(Self { facts: facts(length as u64), sink, commands: Mutex::new(Some(sender)), fault, errno, log })
     }
 
     fn send(&self, command: Option<Command>) {
@@ -61,6 +68,12 @@ impl MemoryDevice {
 
     /// Makes these commands fail from now on.
     pub fn break_at(&self, fault: Fault) {
+        self.refuse_at(libc::EIO, fault);
+    }
+
+    /// Makes these commands end with this error from now on.
+    pub fn refuse_at(&self, errno: i32, fault: Fault) {
+        self.errno.store(errno, Ordering::SeqCst);
         *self.fault.lock().unwrap() = fault;
     }
 }
@@ -96,7 +109,7 @@ fn carry_out(medium: &mut [u8], work: &mut Work) -> io::Result<()> {
             medium[range].copy_from_slice(&all[*skip..*skip + *bytes]);
         }
         Work::Flush => {}
-        Work::Discard { at, length } | Work::Zero { at, length } => {
+        Work::Discard { at, length } | Work::Zero { at, length } | Work::Fill { at, length } => {
             let range = place(*at, usize::try_from(*length).unwrap())?;
             medium[range].fill(0);
         }

@@ -2,17 +2,20 @@
 //!
 //! 1. A [`Device`] carries out commands in any order and answers each exactly once, with the memory it was lent.
 //! 2. Nobody changes a buffer while its command is under way (R6): a read owns its buffer, a write shares frozen ones.
-//! 3. A flush completes only when everything that was completed before its submission is durable (A1). Nothing is retried after an error,
-//!    except a call that a signal interrupted and the rest of a transfer that the kernel cut short (A5).
+//! 3. A flush completes only when everything that was completed before its submission is durable (A1). Nothing is retried after an error
+//!    (A5), except a call that a signal interrupted, the rest of a transfer that the kernel cut short, and a write that was not done for
+//!    want of room ([`patient`]).
 //! 4. A write with FUA completes only when its own bytes are durable.
 //! 5. The open file that carries the I/O also holds the lock on a backing store, and the locks on the layers below are held as long (R7),
 //!    see [`backing::Backing`].
 
 pub mod backing;
+pub mod bottom;
 mod commands;
 pub mod enlarge;
 mod facts;
 mod guard;
+mod host_map;
 mod interface;
 pub mod joined;
 mod lock;
@@ -20,6 +23,7 @@ pub mod loop_status;
 pub mod measure;
 mod open_error;
 pub mod paced;
+pub mod patient;
 pub mod plain;
 mod registered;
 pub mod room;
@@ -28,6 +32,7 @@ mod span;
 mod sysfs;
 mod transfer;
 pub mod uring;
+pub mod users;
 
 #[cfg(test)]
 mod joined_tests;
@@ -40,6 +45,7 @@ mod tests;
 
 pub use facts::StorePlace;
 pub use interface::{Command, Completed, Completions, DEPTH, Device, Sink, Slowed, Work};
+pub use sysfs::lock_holders;
 
 use crate::memory::pool::Pool;
 use backing::Backing;

@@ -20,6 +20,8 @@ pub enum OpenError {
     },
     #[error("{path} is neither a file nor a block device")]
     NotAStore { path: PathBuf },
+    #[error("{path} is read-only")]
+    ReadOnly { path: PathBuf },
     /// After a failed flush the page cache may show data that never reached the device.
     #[error("{path} has no direct I/O (O_DIRECT): after a failed flush the page cache could show what never reached the device")]
     NotDirect { path: PathBuf },
@@ -32,7 +34,8 @@ impl OpenError {
         let path = path.to_owned();
         match errno {
             Errno::NOENT | Errno::NOTDIR => Self::Missing { path },
-            Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::Permission { path, what },
+            Errno::ROFS => Self::ReadOnly { path },
+            Errno::ACCESS | Errno::PERM => Self::Permission { path, what },
             other => Self::System { path, what, source: other.into() },
         }
     }

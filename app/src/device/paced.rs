@@ -206,6 +206,7 @@ fn due(table: &mut Timetable, now: u64, work: &Work) -> u64 {
         Work::Flush => table.flush(now),
         // A device makes zeros by forgetting what it had.
         Work::Discard { .. } | Work::Zero { .. } => table.discard(now),
+        Work::Fill { length, .. } => table.write(now, *length),
     }
 }
 

@@ -1,6 +1,7 @@
-//! The room that the file system below a sparse store has left, watched all the time.
+//! The room that is left below a store: in the file system of a sparse file, watched all the time, and on whatever refuses writes.
 
 use super::backing::{Backing, Room};
+use super::patient::Refusals;
 use onefold_engine::interface::StoreRoom;
 use onefold_engine::units::BLOCK_BYTES;
 use std::sync::{Arc, Weak};
@@ -26,35 +27,53 @@ pub fn meaning(Room { available, all, holes }: Room) -> StoreRoom {
         // All writes to it find room.
         return StoreRoom::default();
     }
-    StoreRoom { is_short: available < all / SHORT_PART, blocks: available.saturating_sub(out) / BLOCK_BYTES }
+    StoreRoom { is_short: available < all / SHORT_PART, blocks: available.saturating_sub(out) / BLOCK_BYTES, refuses: false }
 }
 
-/// Calls `tell` again and again, as long as `whom` exists, and as long as the file may need more room than there is.
+/// The time between two tries of writes that were refused.
+const TRY: Duration = Duration::from_millis(100);
+/// The time after a refusal in which the room that there is may end again, and the blocks that clients may write in each part of it.
+const SETTLING: Duration = Duration::from_secs(1);
+const TRIAL_BLOCKS: u64 = 1024;
+
+/// Returns the room of a store whose file system would have `room`, and which has refused writes.
+#[must_use]
+fn after_refusals(room: StoreRoom, (keeps, since): (bool, Option<Duration>)) -> StoreRoom {
+    match since {
+        _ if keeps => StoreRoom { is_short: true, blocks: 0, refuses: true },
+        Some(since) if since < SETTLING => StoreRoom { is_short: true, blocks: room.blocks.min(TRIAL_BLOCKS), refuses: true },
+        _ => room,
+    }
+}
+
+/// Calls `tell` again and again, as long as `whom` exists: while the file of a `backing` may need more room than there is, and while writes
+/// are refused. Those are tried again until they are done, or until `tell` returns false.
 ///
 /// # Panics
 /// When the system has no more threads.
-pub fn watch<T: Send + Sync + 'static>(backing: Arc<Backing>, whom: Weak<T>, tell: fn(&T, StoreRoom)) {
+pub fn watch<T: Send + Sync + 'static>(backing: Option<Arc<Backing>>, refusals: Refusals, whom: Weak<T>, tell: fn(&T, StoreRoom) -> bool) {
     let run = move || {
         let mut last = StoreRoom::default();
         while let Some(target) = whom.upgrade() {
-            let known = backing.room().ok().flatten();
-            let now = known.map_or_else(StoreRoom::default, meaning);
+            let known = backing.as_ref().and_then(|backing| backing.room().ok().flatten());
+            let now = after_refusals(known.map_or_else(StoreRoom::default, meaning), refusals.look());
             if now.is_short != last.is_short {
-                tracing::info!(
-                    room = ?known,
-                    "the file system of the store {}",
-                    if now.is_short { "runs short of room" } else { "has room again" }
-                );
+                tracing::info!(room = ?known, "there is {} below the store", if now.is_short { "little room" } else { "room again" });
             }
-            if now != last || now != StoreRoom::default() {
-                tell(&target, now);
+            if (now != last || now != StoreRoom::default()) && !tell(&target, now) {
+                refusals.give_up();
             }
             last = now;
             drop(target);
-            if known.is_none() {
+            refusals.try_again();
+            let pause = match known {
+                _ if now.refuses => Some(TRY),
+                Some(_) => Some(if now.blocks < FEW_BLOCKS { LOOK_CLOSELY } else { LOOK }),
+                None => None,
+            };
+            if !refusals.wait(pause) {
                 return;
             }
-            std::thread::sleep(if now.blocks < FEW_BLOCKS { LOOK_CLOSELY } else { LOOK });
         }
     };
     std::thread::Builder::new().name("room".to_owned()).spawn(run).expect("the system has threads left");
@@ -74,7 +93,7 @@ mod tests {
             (300 * mib, 1000 * gib, true, 44),
             (200 * mib, 1000 * gib, true, 0),
         ] {
-            let means = StoreRoom { is_short, blocks: blocks_mib * mib / BLOCK_BYTES };
+            let means = StoreRoom { is_short, blocks: blocks_mib * mib / BLOCK_BYTES, refuses: false };
             assert_eq!(meaning(Room { available, all, holes: 2000 * gib }), means, "{available} of {all}");
         }
     }

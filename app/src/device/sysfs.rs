@@ -2,6 +2,7 @@
 
 use super::span::Span;
 use rustix::fs::{FileType, Stat};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -51,6 +52,31 @@ impl DeviceNumber {
         name.map_or_else(|| format!("/dev/block/{}:{}", self.major, self.minor).into(), |name| Path::new("/dev").join(name))
     }
 
+    /// Returns the name that the kernel has for it, such as `sda1`.
+    #[must_use]
+    pub fn name(self) -> String {
+        let directory = fs::canonicalize(self.directory()).unwrap_or_else(|_| self.directory());
+        directory.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
+    /// Whether the kernel has a block device with this number. Numbers with major 0 are of file systems.
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        self.directory().exists()
+    }
+
+    /// Returns the disk that this partition lies on; itself where it is none.
+    #[must_use]
+    pub fn disk(self) -> Self {
+        self.partition().and_then(|_| Self::in_directory(&self.directory().join(".."))).unwrap_or(self)
+    }
+
+    /// Returns the device's counts since the machine has known it.
+    #[must_use]
+    pub fn counts(self) -> Option<DiskCounts> {
+        DiskCounts::parse(&fs::read_to_string(self.directory().join("stat")).ok()?)
+    }
+
     /// Returns a partition's first byte on the disk, and its size.
     #[must_use]
     pub fn partition(self) -> Option<(u64, u64)> {
@@ -77,7 +103,7 @@ impl DeviceNumber {
     }
 
     /// Returns the number of the device that has this directory in /sys.
-    fn in_directory(path: &Path) -> Option<Self> {
+    pub(super) fn in_directory(path: &Path) -> Option<Self> {
         let text = fs::read_to_string(path.join("dev")).ok()?;
         let (major, minor) = text.trim().split_once(':')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
@@ -92,14 +118,63 @@ impl DeviceNumber {
         if let Some(fields) = mount {
             return Some(format!("mounted at {}", fields.get(4).unwrap_or(&"?")));
         }
-        let holders = fs::read_dir(self.directory().join("holders")).ok()?;
-        let names: Vec<_> = holders.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let names = self.holders();
         (!names.is_empty()).then(|| format!("used by {}", names.join(", ")))
+    }
+
+    /// Returns the names of the devices that are stacked on this one.
+    #[must_use]
+    pub fn holders(self) -> Vec<String> {
+        let entries = fs::read_dir(self.directory().join("holders")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    /// Returns the partitions of a disk.
+    #[must_use]
+    pub fn partitions(self) -> Vec<Self> {
+        let entries = fs::read_dir(self.directory()).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| path.join("partition").exists()).filter_map(|path| Self::in_directory(&path)).collect()
+    }
+}
+
+/// The writes and flushes that a device has completed, whoever asked for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskCounts {
+    pub written_bytes: u64,
+    pub flushes: u64,
+}
+
+impl DiskCounts {
+    /// Parses the `stat` of a device in /sys.
+    fn parse(text: &str) -> Option<Self> {
+        let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        // Documentation/block/stat.rst of the kernel: sectors are of 512 bytes, and flushes are there since Linux 5.5.
+        let (sectors, flushes) = (fields.get(6)?, fields.get(15).copied().unwrap_or_default());
+        Some(Self { written_bytes: sectors.saturating_mul(512), flushes })
+    }
+
+    /// Returns the counts since an earlier look; none where the device has begun to count again.
+    #[must_use]
+    pub fn since(self, before: Self) -> Option<Self> {
+        Some(Self {
+            written_bytes: self.written_bytes.checked_sub(before.written_bytes)?,
+            flushes: self.flushes.checked_sub(before.flushes)?,
+        })
     }
 }
 
 /// Returns an attribute of a device's queue, by the device's directory. A partition has no queue of its own; its parent directory is the
 /// disk's.
+/// Returns the loop devices that lie on this file, or on parts of it.
+#[must_use]
+pub fn loops_above(stat: &Stat) -> Vec<DeviceNumber> {
+    let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let loops = disks.filter(|disk| disk.file_name().as_encoded_bytes().starts_with(b"loop"));
+    let is_of_file = |place: &Path| rustix::fs::stat(place).is_ok_and(|below| (below.st_dev, below.st_ino) == (stat.st_dev, stat.st_ino));
+    let numbers = loops.filter_map(|disk| DeviceNumber::in_directory(&disk.path()));
+    numbers.filter(|number| number.loop_file().is_some_and(|place| is_of_file(&place))).collect()
+}
+
 fn queue_says(directory: &Path, what: &str) -> Option<String> {
     ["queue", "../queue"]
         .iter()
@@ -122,6 +197,17 @@ pub fn lock_holder(dev: u64, inode: u64) -> Option<u32> {
         let line = locks.lines().find(|line| line.contains(": FLOCK ") && line.split_whitespace().any(|field| field == place))?;
         line.split_whitespace().nth(4)?.parse().ok().filter(|&pid| pid != 0)
     })
+}
+
+/// Returns all processes that hold an flock, as far as /proc/locks shows them.
+#[must_use]
+pub fn lock_holders() -> Vec<u32> {
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let held = locks.lines().filter(|line| line.contains(": FLOCK "));
+    let mut pids: Vec<u32> = held.filter_map(|line| line.split_whitespace().nth(4)?.parse().ok()).filter(|&pid| pid != 0).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
 }
 
 /// Returns a process that has a lock on this range of a file (an OFD lock, for which the kernel's list names nobody), as far as this
@@ -147,9 +233,7 @@ pub fn range_holder(stat: &Stat, span: Span) -> Option<u32> {
 pub fn device_opener(stat: &Stat) -> Option<u32> {
     let is_block = |mode| FileType::from_raw_mode(mode) == FileType::BlockDevice;
     let number = DeviceNumber::of(stat.st_rdev);
-    let entries = fs::read_dir(number.directory()).into_iter().flatten().flatten().map(|entry| entry.path());
-    let partitions = entries.filter(|path| path.join("partition").exists()).filter_map(|path| DeviceNumber::in_directory(&path));
-    let numbers: Vec<u64> = partitions.chain([number]).map(DeviceNumber::raw).collect();
+    let numbers: Vec<u64> = number.partitions().into_iter().chain([number]).map(DeviceNumber::raw).collect();
     let is_it = |open: PathBuf| rustix::fs::stat(open).is_ok_and(|s| is_block(s.st_mode) && numbers.contains(&s.st_rdev));
     let has_it = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().any(|entry| is_it(entry.path()));
     processes().filter(|&pid| is_block(stat.st_mode) && pid != std::process::id()).find(has_it)
@@ -165,7 +249,8 @@ pub fn mount_roots() -> Vec<PathBuf> {
         .collect()
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+/// Returns the processes that this one sees.
+pub(super) fn processes() -> impl Iterator<Item = u32> {
     fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
@@ -195,6 +280,20 @@ mod tests {
         let stat = rustix::fs::fstat(&file).unwrap();
         assert_eq!(lock_holder(stat.st_dev, stat.st_ino), Some(std::process::id()));
         fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn writes_and_flushes_are_counted_as_the_kernel_has_them() {
+        let text = "  8 0 64 1 24 1 4096 9 0 20 30 3 0 100 0 11 2\n";
+        let counts = DiskCounts { written_bytes: 4096 * 512, flushes: 11 };
+        assert_eq!(DiskCounts::parse(text), Some(counts));
+        assert_eq!(DiskCounts::parse("8 0 64 1 24 1 2"), Some(DiskCounts { written_bytes: 1024, flushes: 0 }), "an older kernel");
+        assert_eq!(DiskCounts::parse("8 0 64"), None);
+        assert_eq!(
+            counts.since(DiskCounts { written_bytes: 512, flushes: 1 }),
+            Some(DiskCounts { written_bytes: 4095 * 512, flushes: 10 })
+        );
+        assert_eq!(DiskCounts::default().since(counts), None);
     }
 
     #[test]

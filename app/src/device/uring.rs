@@ -158,7 +158,7 @@ impl Shared {
 }
 
 fn is_slow(work: &Work) -> bool {
-    matches!(work, Work::Discard { .. } | Work::Zero { .. })
+    matches!(work, Work::Discard { .. } | Work::Zero { .. } | Work::Fill { .. })
 }
 
 /// A command that the kernel has, and its memory, which must not move.
@@ -299,7 +299,7 @@ impl Reactor {
                 }
             }
             Work::Flush => opcode::Fsync::new(FILE).flags(types::FsyncFlags::DATASYNC).build(),
-            Work::Discard { .. } | Work::Zero { .. } => unreachable!("done aside"),
+            Work::Discard { .. } | Work::Zero { .. } | Work::Fill { .. } => unreachable!("done aside"),
         };
         self.push(&entry.user_data(u64::from(number)));
     }

@@ -1,6 +1,6 @@
 //! The beats of a guarded volume that is served: they go on beside it, from its opening until it has closed.
 
-use super::claim::{Claim, Lost};
+use super::claim::Lost;
 use super::kept::Kept;
 use crate::runtime::condition::{Condition, Counts, GuardUse};
 use crate::runtime::recording::tap::Tap;
@@ -10,32 +10,24 @@ use crate::runtime::{Closing, Served};
 use crate::target::SharedTarget;
 use onefold_engine::interface::Event;
 use onefold_engine::units::BLOCK_BYTES;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A volume that stops when another host claims it.
 pub struct Guarded {
     volume: Arc<Volume>,
     interval: Duration,
-    beats: Arc<AtomicU64>,
     /// None when the beats were ended.
     kept: Mutex<Option<Kept>>,
 }
 
 impl Guarded {
-    /// Begins to beat for a volume that was just opened.
-    ///
-    /// # Panics
-    /// When the system has no more threads.
+    /// Serves a volume that was just opened, as long as the claim is kept.
     #[must_use]
-    pub fn start(volume: Arc<Volume>, claim: Claim) -> Arc<Self> {
-        let (interval, beats) = (claim.interval(), Arc::new(AtomicU64::new(0)));
-        let (stopping, counted) = (volume.clone(), beats.clone());
-        let beaten = move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-        };
-        let gone = move |lost| {
+    pub fn new(volume: Arc<Volume>, kept: Kept) -> Arc<Self> {
+        let stopping = volume.clone();
+        kept.when_lost(move |lost| {
             let event = match lost {
                 Lost::Ousted => Event::Ousted,
                 Lost::Failed(error) => {
@@ -44,8 +36,16 @@ impl Guarded {
                 }
             };
             stopping.feed(&mut vec![event], Vec::new());
-        };
-        Arc::new(Self { volume, interval, beats, kept: Mutex::new(Some(Kept::start(claim, beaten, gone))) })
+        });
+        Arc::new(Self { volume, interval: kept.interval(), kept: Mutex::new(Some(kept)) })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn beats(&self) -> u64 {
+        self.kept().as_ref().map_or(0, Kept::beats)
     }
 }
 
@@ -58,13 +58,17 @@ impl Served for Guarded {
         self.volume.order(order);
     }
 
+    fn make_journal_again(&self) -> io::Result<()> {
+        self.volume.make_journal_again()
+    }
+
     /// The beats go on until the volume has closed; only then others may have it.
     fn close(&self) -> Closing {
         let closing = self.volume.close();
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let claim = kept.and_then(Kept::end);
+        let kept = self.kept().take();
+        let claim = kept.and_then(|kept| kept.end().ok());
         // After a failure nothing is written (A5): another host waits as for a dead server.
-        if let (Closing::Clean, Some(claim)) = (closing, claim) {
+        if let (Closing::Clean | Closing::Lossy, Some(claim)) = (closing, claim) {
             claim.release();
         }
         closing
@@ -72,13 +76,13 @@ impl Served for Guarded {
 
     fn condition(&self) -> Condition {
         let interval_ms = u32::try_from(self.interval.as_millis()).unwrap_or(u32::MAX);
-        let guard = Some(GuardUse { interval_ms, writes: self.beats.load(Ordering::Relaxed) });
+        let guard = Some(GuardUse { interval_ms, writes: self.beats() });
         Condition { guard, ..self.volume.condition() }
     }
 
     fn counts(&self) -> Counts {
         let mut counts = self.volume.counts();
-        let operations = self.beats.load(Ordering::Relaxed);
+        let operations = self.beats();
         counts.device.extend(["write guard", "read guard"].map(|what| Count {
             what: what.to_owned(),
             operations,

@@ -24,6 +24,20 @@ pub enum Lost {
     Failed(io::Error),
 }
 
+impl Lost {
+    /// The message to the user of a server that does not serve for this reason.
+    #[must_use]
+    pub fn refuses(self, backing: &Backing) -> Failed {
+        match self {
+            Self::Ousted => in_use(
+                format!("{} is in use: a server of another host has claimed it, too", backing.facts().path.display()),
+                "Detach the volume on that host; where none serves it, attach it again here.",
+            ),
+            Self::Failed(error) => failed(backing, "confirm", error),
+        }
+    }
+}
+
 impl Claim {
     /// Claims a volume for writing; none where it has no guard. The superblock may have changed meanwhile: the caller reads it again and
     /// [confirms](Self::confirm) the claim before anything is written, or [releases](Self::release) it where that fails.
@@ -57,13 +71,7 @@ impl Claim {
     /// # Errors
     /// When another server has written the block, or the device fails.
     pub fn confirm(&mut self) -> Outcome {
-        self.beat().map_err(|lost| match lost {
-            Lost::Ousted => in_use(
-                format!("{} is in use: a server of another host has claimed it, too", self.backing.facts().path.display()),
-                "Detach the volume on that host; where none serves it, attach it again here.",
-            ),
-            Lost::Failed(error) => failed(&self.backing, "confirm", error),
-        })
+        self.beat().map_err(|lost| lost.refuses(&self.backing))
     }
 
     /// Writes the block anew, where it still holds the last beat.

@@ -8,7 +8,7 @@
 //! 3. A server reads the block before each beat. Where it is not the server's last beat, another host has claimed the volume: the server
 //!    stops, and writes nothing more, least of all the block.
 //! 4. A block that this kernel wrote on this store needs no wait: its locks (`device/guard.rs`) keep servers apart.
-//! 5. A repair claims the volume before it plans, and keeps the claim until it has ended.
+//! 5. A claim is kept from the moment when it is confirmed, whatever the process does meanwhile: plan a repair, grow the volume, open it.
 //! 6. The block is read past every cache. A store without direct I/O cannot be guarded.
 
 mod beats;

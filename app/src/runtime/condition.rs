@@ -1,5 +1,6 @@
 //! The reports about a target while it is served.
 
+use super::latency::Latency;
 use super::lived::Lived;
 use super::notices::opening;
 use super::tally::Count;
@@ -15,9 +16,12 @@ use serde::{Deserialize, Serialize};
 pub struct Condition {
     /// The process that serves.
     pub pid: u32,
-    /// `opening`, with its progress where that is known, `serving`, `full` while writes find no room, or `read-only` after the device
-    /// failed or on request.
+    /// `opening`, with its progress where that is known, `serving`, `full` while writes find no room, `read-only` after the device failed
+    /// or on request, or `truncated` where the end of the store is gone.
     pub state: String,
+    /// The reason of that state, where it is not the volume itself that is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The size as clients see it.
     pub bytes: u64,
     /// The method of I/O.
@@ -89,6 +93,20 @@ pub struct PartUse {
     pub limit_bytes: u64,
 }
 
+impl Condition {
+    /// Whether writes find no room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.state.starts_with("full")
+    }
+}
+
+/// Returns the state of a target whose own state is this one, on a store at this place.
+#[must_use]
+pub fn state_on(store: Option<&StorePlace>, state: String) -> String {
+    if store.is_some_and(|store| store.missing_bytes > 0) { "truncated".to_owned() } else { state }
+}
+
 /// Describes the condition in a line.
 #[must_use]
 pub fn state(stats: &Stats) -> String {
@@ -99,6 +117,12 @@ pub fn state(stats: &Stats) -> String {
         None if stats.full => "full".to_owned(),
         None => "serving".to_owned(),
     }
+}
+
+/// Returns the reason of a state, where it is not the volume itself that is full.
+#[must_use]
+pub fn reason(stats: &Stats) -> Option<String> {
+    (state(stats) == "full" && stats.full_on_host).then(|| "the host has no room for the store".to_owned())
 }
 
 /// Returns the accountant's books.
@@ -120,8 +144,17 @@ pub fn memory(accountant: &Accountant) -> Vec<PartUse> {
 pub struct Counts {
     /// The requests of clients.
     pub client: Vec<Count>,
-    /// The commands to the device.
+    /// The time that they have taken.
+    #[serde(default)]
+    pub latencies: Vec<Latency>,
+    /// The commands to the store.
     pub device: Vec<Count>,
+    /// Those of them that have failed.
+    #[serde(default)]
+    pub failed: Vec<Count>,
+    /// The number of reports of damage.
+    #[serde(default)]
+    pub damage: u64,
     /// The ledger since the volume was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Lived>,

@@ -6,6 +6,7 @@ pub mod condition;
 pub mod digests;
 pub mod extents;
 pub mod hook;
+pub mod latency;
 pub mod lived;
 pub mod messages;
 pub mod notices;
@@ -18,6 +19,7 @@ pub mod selection;
 pub mod tally;
 pub mod timer;
 mod todo;
+pub mod totals;
 pub mod verdict;
 pub mod volume;
 pub mod volume_counts;
@@ -30,6 +32,7 @@ use crate::target::SharedTarget;
 use condition::{Condition, Counts};
 use onefold_engine::interface::Event;
 use recording::tap::Tap;
+use std::io;
 use std::sync::Arc;
 
 /// A served target, as its owner sees it: the other side of [`Target`](crate::target::Target).
@@ -40,6 +43,14 @@ pub trait Served: Send + Sync {
     /// Passes an order to the engine: to end all waiting for room, to work out of line, or to change the memory of the index. Nothing
     /// happens where there is no engine.
     fn order(&self, order: Event);
+
+    /// Makes the acknowledgement journal's file again, if there is a journal, and somebody has removed its file.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    fn make_journal_again(&self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Makes everything durable and ends all threads. The front-ends have stopped before.
     fn close(&self) -> Closing;
@@ -59,6 +70,8 @@ pub trait Served: Send + Sync {
 pub enum Closing {
     /// Everything is durable, and a volume is marked clean.
     Clean,
+    /// The same, but acknowledged writes of an earlier server are lost, and no flush was there to report it.
+    Lossy,
     /// The device failed; what was synced before is safe.
     Failed,
 }

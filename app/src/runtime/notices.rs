@@ -26,6 +26,8 @@ enum About {
     Event,
     /// The progress of an opening: true until the volume serves, and only the newest.
     Opening,
+    /// The volume is full, or its store: true until there is room again.
+    Full,
     /// The fill level of a thin volume: true while it is as full, and only the newest.
     Filling { percent: u64 },
 }
@@ -34,6 +36,7 @@ impl About {
     const fn of(notice: &Notice) -> Self {
         match notice {
             Notice::Opening(_) => Self::Opening,
+            Notice::Full { .. } | Notice::NoSpace { .. } => Self::Full,
             Notice::Filling { percent, .. } => Self::Filling { percent: *percent },
             _ => Self::Event,
         }
@@ -44,6 +47,7 @@ impl About {
         match before {
             Self::Event => false,
             Self::Opening => self == Self::Opening || matches!(notice, Notice::Serving),
+            Self::Full => matches!(notice, Notice::RoomAgain),
             Self::Filling { .. } => matches!(self, Self::Filling { .. }),
         }
     }
@@ -61,6 +65,7 @@ impl About {
 pub struct Notices {
     kept: Mutex<VecDeque<Kept>>,
     recounted_blocks: AtomicU64,
+    damage: AtomicU64,
     hook: Option<Hook>,
 }
 
@@ -73,22 +78,40 @@ impl Notices {
 
     /// Logs a notice and keeps it.
     pub fn tell(&self, notice: &Notice) {
-        let text = text(notice);
         if let Notice::Recounted { blocks } = notice {
             self.recounted_blocks.fetch_add(*blocks, Ordering::Relaxed);
         }
-        let level = level(notice);
+        if let Notice::Damage { .. } = notice {
+            self.damage.fetch_add(1, Ordering::Relaxed);
+        }
+        let (text, about) = (text(notice), About::of(notice));
+        self.log(level(notice), state(notice), matches!(notice, Notice::RoomAgain), &text);
+        self.kept().retain(|before| !about.ends(notice, before.about));
+        self.keep(text, about);
+    }
+
+    /// Tells that the acknowledgement journal of a server that died is gone, or cannot be read.
+    pub fn tell_of_lost_journal(&self) {
+        let text = "the acknowledgement journal of the last server is lost, and with it writes that it had acknowledged and that no flush \
+                    covered. The next flush fails once to report it";
+        self.log(Level::Error, "serving", false, text);
+        self.keep(text.to_owned(), About::Event);
+    }
+
+    /// Logs a line, and passes it to the hook where it warns, or `is_awaited` there.
+    fn log(&self, level: Level, state: &'static str, is_awaited: bool, text: &str) {
         match level {
             Level::Error => tracing::error!("{text}"),
             Level::Warning => tracing::warn!("{text}"),
             Level::Info => tracing::info!("{text}"),
         }
-        if level != Level::Info || matches!(notice, Notice::RoomAgain) {
-            self.hook.iter().for_each(|hook| hook.warn(Warning { level, state: state(notice), message: text.clone() }));
+        if level != Level::Info || is_awaited {
+            self.hook.iter().for_each(|hook| hook.warn(Warning { level, state, message: text.to_owned() }));
         }
+    }
+
+    fn keep(&self, text: String, about: About) {
         let mut kept = self.kept();
-        let about = About::of(notice);
-        kept.retain(|before| !about.ends(notice, before.about));
         if kept.len() == KEPT_MAX {
             kept.pop_front();
         }
@@ -106,6 +129,12 @@ impl Notices {
     #[must_use]
     pub fn recounted_blocks(&self) -> u64 {
         self.recounted_blocks.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of reports of damage.
+    #[must_use]
+    pub fn damage(&self) -> u64 {
+        self.damage.load(Ordering::Relaxed)
     }
 
     fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
@@ -154,7 +183,7 @@ fn level(notice: &Notice) -> Level {
         | Notice::Damage { .. }
         | Notice::AcknowledgedLost { .. }
         | Notice::NoSpace { .. }
-        | Notice::Full { wait_ms: 0 }
+        | Notice::Full { wait_ms: 0, .. }
         | Notice::SetBack => Level::Error,
         Notice::Filling { .. } | Notice::Full { .. } | Notice::Mended { .. } => Level::Warning,
         _ => Level::Info,
@@ -194,28 +223,22 @@ fn text(notice: &Notice) -> String {
                 .to_owned()
         }
         Notice::Damage { what, at } => format!("damage: {what} at {at}. After a detach `onefold check --data` tells more"),
-        Notice::Mended { what, at } => format!("mended: {what} at {at}. Memory had it, and it is written again soon"),
+        Notice::Mended { what, at } => format!("mended: {what} at {at}. Memory had it, and it is durably written again"),
         &Notice::Scrubbed { damaged, mended, lost } => format!("a scrub has ended: {}", scrub_counts::found(damaged, mended, lost)),
         Notice::Filling { percent, unpacked } => {
             let unpacked = match unpacked {
                 Some(Unpacked { least, most, .. }) if least == most => String::new(),
                 Some(Unpacked { least, most, of }) => {
-                    format!("; were nothing packed, {least} to {most} blocks would be needed, and there are {of}")
+                    format!("; if new content does not compress, {least} to {most} of its {of} blocks are needed")
                 }
-                None => "; how many would be, were nothing packed, is not known yet".to_owned(),
+                None => "; how much more it needs if new content does not compress is not known yet".to_owned(),
             };
             format!("{percent} % of the data blocks are in use, and the volume promises more than it has{unpacked}")
         }
-        Notice::Full { wait_ms: 0 } => {
-            "the volume is full: writes that need a new block fail (ENOSPC). Delete and trim (fstrim) in the file system above".to_owned()
-        }
-        Notice::Full { wait_ms } => format!(
-            "the volume is full: writes that need a new block wait for {} s, and fail (ENOSPC) after that. Delete and trim (fstrim) in the \
-             file system above",
-            wait_ms / 1000
-        ),
-        Notice::NoSpace { waited_ms } => {
-            format!("the volume has been full for {} s: writes that need a new block fail (ENOSPC) from here on", waited_ms / 1000)
+        &Notice::Full { wait_ms, on_host } => full(wait_ms, on_host),
+        Notice::NoSpace { waited_ms, on_host } => {
+            let who = if *on_host { "there has been no room below the store" } else { "the volume has been full" };
+            format!("{who} for {} s: writes that need a new block fail (ENOSPC) from here on", waited_ms / 1000)
         }
         Notice::RoomAgain => "the volume has room again".to_owned(),
         Notice::Opening(progress) => opening(progress),
@@ -235,6 +258,21 @@ fn text(notice: &Notice) -> String {
         }
         Notice::Recounted { blocks } => format!("a recount gave {blocks} blocks back"),
     }
+}
+
+/// Describes a volume that finds no room, and what to do.
+fn full(wait_ms: u64, on_host: bool) -> String {
+    let then = match wait_ms {
+        0 => "fail (ENOSPC)".to_owned(),
+        _ => format!("wait for {} s, and fail (ENOSPC) after that", wait_ms / 1000),
+    };
+    if on_host {
+        return format!(
+            "the host has no room for the store: writes that need a new block {then}. Make room on the host: in the file system or quota \
+             of the store's file, or in the pool of its device. What was written stays in memory until there is room"
+        );
+    }
+    format!("the volume is full: writes that need a new block {then}. Delete and trim (fstrim) in the file system above")
 }
 
 #[cfg(test)]

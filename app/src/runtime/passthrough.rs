@@ -4,7 +4,8 @@
 //! 2. Memory comes from the same pool under the same budget as a volume's.
 //! 3. A request is reported to the tap before the device can see it, so before any client can know that it was answered.
 
-use super::condition::{Condition, Counts, memory};
+use super::condition::{Condition, Counts, memory, state_on};
+use super::latency::Latencies;
 use super::notices;
 use super::recording::entry::{Asked, Content};
 use super::recording::tap::Tap;
@@ -21,6 +22,7 @@ use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Pbn, SECTOR_BYTES, count, i
 use slab::Slab;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// A bare backing store as a target.
 pub struct Passthrough {
@@ -32,12 +34,16 @@ pub struct Passthrough {
     idle: Condvar,
     client: Tally,
     commands: Tally,
+    /// The commands that the device has failed.
+    failed: Tally,
+    latencies: Latencies,
     tap: Arc<Tap>,
 }
 
 struct Pending {
     done: Box<dyn FnOnce(Reply) + Send>,
     op: Op,
+    since: Instant,
     /// A flush has to follow.
     fua: bool,
 }
@@ -57,9 +63,10 @@ impl Passthrough {
             read_only: facts.is_read_only,
         };
         let home = pool.share(Some(Part::Requests));
-        let (client, commands) = (Tally::default(), Tally::default());
+        let (client, commands, failed) = (Tally::default(), Tally::default(), Tally::default());
         let tap = Arc::new(Tap::new(pool.clone(), info.bytes, None));
-        let this = Arc::new(Self { device, pool, home, info, pending: Mutex::default(), idle: Condvar::new(), client, commands, tap });
+        let (pending, idle, latencies) = (Mutex::default(), Condvar::new(), Latencies::default());
+        let this = Arc::new(Self { device, pool, home, info, pending, idle, client, commands, failed, latencies, tap });
         let sink: Arc<dyn Completions> = this.clone();
         this.device.connect(Arc::downgrade(&sink));
         this
@@ -118,7 +125,7 @@ impl Served for Passthrough {
         let (tell, hear) = std::sync::mpsc::channel();
         if !self.info.read_only {
             let done = Box::new(move |reply| drop(tell.send(reply)));
-            self.start(Pending { done, op: Op::Flush, fua: false }, Work::Flush);
+            self.start(Pending { done, op: Op::Flush, since: Instant::now(), fua: false }, Work::Flush);
         }
         let closing = match hear.recv() {
             Ok(Reply::Failed(_)) => Closing::Failed,
@@ -129,9 +136,11 @@ impl Served for Passthrough {
     }
 
     fn condition(&self) -> Condition {
+        let store = self.device.place();
         Condition {
             pid: std::process::id(),
-            state: if self.info.read_only { "read-only" } else { "serving" }.to_owned(),
+            state: state_on(store.as_ref(), if self.info.read_only { "read-only" } else { "serving" }.to_owned()),
+            reason: None,
             bytes: self.info.bytes,
             io: self.device.method(),
             slowed: self.device.slowed(),
@@ -140,12 +149,18 @@ impl Served for Passthrough {
             memory: memory(self.pool.accountant()),
             pool_bytes: count(self.pool.bytes()),
             notices: notices::lines(Vec::new()),
-            store: self.device.place(),
+            store,
         }
     }
 
     fn counts(&self) -> Counts {
-        Counts { client: self.client.counts(), device: self.commands.counts(), ..Counts::default() }
+        Counts {
+            client: self.client.counts(),
+            latencies: self.latencies.all(),
+            device: self.commands.counts(),
+            failed: self.failed.counts(),
+            ..Counts::default()
+        }
     }
 
     fn tap(&self) -> &Arc<Tap> {
@@ -168,6 +183,7 @@ impl Target for Passthrough {
     }
 
     fn submit(&self, batch: &mut Vec<Incoming>) {
+        let since = Instant::now();
         // Writes first: they bring their memory, which reads may have to wait for.
         batch.sort_by_key(|request| request.op == Op::Read);
         let mut commands = Vec::with_capacity(batch.len());
@@ -197,7 +213,7 @@ impl Target for Passthrough {
                 Ok(work) => {
                     self.commands.count(request.op, request.length);
                     let fua = request.fua && matches!(request.op, Op::Write | Op::WriteZeroes);
-                    let token = self.pending().insert(Pending { done: request.done, op: request.op, fua }) as u64;
+                    let token = self.pending().insert(Pending { done: request.done, op: request.op, since, fua }) as u64;
                     commands.push(Command { token, work });
                 }
                 Err(failure) => (request.done)(Reply::Failed(failure)),
@@ -210,7 +226,7 @@ impl Target for Passthrough {
 impl Completions for Passthrough {
     fn completed(&self, batch: &mut Vec<Completed>) {
         let mut answers: Vec<Answer> = Vec::with_capacity(batch.len());
-        let mut flushes = Vec::new();
+        let (mut flushes, mut replies) = (Vec::new(), Vec::with_capacity(batch.len()));
         let mut pending = self.pending();
         for Completed { token, work, result } in batch.drain(..) {
             let key = index(token);
@@ -219,7 +235,11 @@ impl Completions for Passthrough {
                 flushes.push(Command { token, work: Work::Flush });
                 continue;
             }
-            let Pending { done, op, .. } = pending.remove(key);
+            let Pending { done, op, since, .. } = pending.remove(key);
+            replies.push((op, since));
+            if result.is_err() {
+                self.failed.count(op, 0);
+            }
             answers.push((done, reply_of(op, work, result)));
         }
         let is_idle = pending.is_empty();
@@ -227,6 +247,7 @@ impl Completions for Passthrough {
         if !flushes.is_empty() {
             self.device.submit(&mut flushes);
         }
+        self.latencies.count_all(&mut replies);
         together(|| answers.into_iter().for_each(|(done, reply)| done(reply)));
         if is_idle {
             self.idle.notify_all();

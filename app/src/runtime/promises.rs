@@ -1,11 +1,12 @@
 //! Keeping acknowledged writes of a volume whose clients outlive its server: the engine reports them, the [journal](super::ring) holds
 //! them.
 //!
-//! 1. A journal belongs to one incarnation of the volume and is named after it. The open records of the last server are copied into the new
-//!    journal before the engine's first step. So the journal of whichever incarnation the superblock shows after a kill holds everything.
-//! 2. Copied records stay until the engine reports that they are durable; the others until their epoch is.
+//! 1. An attachment has one journal, which goes from server to server: each takes it over before the engine's first step, with the records
+//!    of the last one. So there is room for it as long as the attachment lasts, and a kill at any moment finds everything in it.
+//! 2. The last server's records stay until the engine reports that they are durable, and nothing is added before; the others stay until
+//!    their epoch is durable.
 //! 3. A content frees its place in the journal when a later record for its LBN is there, or its epoch is durable.
-//! 4. A journal that could not take a record is removed: then the next server knows that records are missing.
+//! 4. A journal that could not take a record, or that had to be made anew, says that records are missing until a server has served.
 
 use super::ring::{ContentPlace, LINK_BYTES, Record, Replay, ReplayError, Ring, Seq};
 use onefold_engine::buffer::BufferMut;
@@ -13,21 +14,19 @@ use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::Superblock;
 use onefold_engine::format::entry::FingerprintEntry;
 use onefold_engine::interface::{Legacy, Promise, Promised, Traces};
-use onefold_engine::units::{Blocks, Epoch, Lbn, count};
+use onefold_engine::units::{BLOCK_BYTES, Blocks, Epoch, Lbn};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::path::{Path, PathBuf};
-
-/// The epoch of copied records, which no epoch's end makes durable.
-const COPIED: Epoch = Epoch(u64::MAX);
+use std::path::Path;
 
 /// The journal of a server, and its contents.
 #[derive(Debug)]
 pub struct Promises {
     ring: Option<Ring>,
-    path: PathBuf,
-    old: Option<PathBuf>,
-    copied_upto: Option<Seq>,
+    /// This server has made it, and has not begun to use it.
+    is_new: bool,
+    /// A record found no room: the journal says that some are lost, and takes no more.
+    is_broken: bool,
     standing: VecDeque<(Seq, Epoch)>,
     /// The places of the valid contents, and the epoch that makes each durable.
     contents: HashMap<Lbn, (ContentPlace, Epoch)>,
@@ -43,12 +42,21 @@ pub struct Room {
 }
 
 impl Room {
-    /// Returns the bytes of records, and the number of contents, of a journal that has room for these and the last one's rest.
-    fn with(self, left: &[Promised]) -> (u64, u32) {
+    /// Returns the bytes of the records of a journal with this room.
+    fn record_bytes(self) -> u64 {
         // Records of an epoch are freed after all earlier ones, and the last record of a lap may find no room in it.
-        let records = (self.records + count(left.len())) * 2 * LINK_BYTES;
-        let contents = left.iter().filter(|what| matches!(what, Promised::Content { .. })).count();
-        (records, u32::try_from(self.contents + count(contents)).unwrap_or(u32::MAX))
+        self.records * 2 * LINK_BYTES
+    }
+
+    /// Returns the room of a journal, whoever has made it.
+    fn of(ring: &Ring) -> Self {
+        Self { records: ring.capacity() / (2 * LINK_BYTES), contents: ring.contents() }
+    }
+
+    /// Returns the bytes of the whole journal.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        self.record_bytes() + self.contents * BLOCK_BYTES
     }
 }
 
@@ -77,36 +85,57 @@ impl Left {
 }
 
 impl Promises {
-    /// Makes the journal for the incarnation that is about to begin, with `room`. `resumed`: the device that clients hold has outlived a
-    /// server, so a missing journal means that acknowledged writes are lost.
+    /// Takes over the journal at `path`, or makes one with `room`, for the incarnation that is about to begin. `resumed`: the device that
+    /// clients hold has outlived a server, so a missing journal means that acknowledged writes are lost.
     ///
     /// # Errors
-    /// When the journal cannot be made.
-    pub fn open(base: &Path, superblock: &Superblock, room: Room, resumed: bool) -> io::Result<(Self, Left)> {
-        let old = named(base, superblock.incarnation);
+    /// When no journal can be made.
+    pub fn open(path: &Path, superblock: &Superblock, room: Room, resumed: bool) -> io::Result<(Self, Left)> {
         let mut left = Left::default();
-        match Ring::replay(&old, superblock.uuid) {
-            Ok(replay) if replay.incarnation == superblock.incarnation => left = Left::of(&replay),
-            Ok(_) => left.lost = resumed,
-            Err(ReplayError::Missing) => left.lost = resumed && !superblock.clean,
-            Err(error) => {
-                tracing::warn!(%error, path = %old.display(), "the last server's promises cannot be read");
-                left.lost = resumed;
+        let found = match Ring::take_over(path, superblock.uuid, superblock.incarnation) {
+            Ok((ring, replay)) => {
+                left = Left::of(&replay);
+                left.lost |= resumed && replay.has_lost();
+                Some(ring)
             }
+            Err(ReplayError::Missing | ReplayError::Outdated) => {
+                left.lost = resumed && !superblock.clean;
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "the last server's promises cannot be read");
+                left.lost = resumed;
+                None
+            }
+        };
+        let is_new = found.is_none();
+        let ring = match found {
+            Some(ring) => ring,
+            None => {
+                // What cannot be used takes no room beside the new one.
+                let _ = std::fs::remove_file(path);
+                let contents = u32::try_from(room.contents).unwrap_or(u32::MAX);
+                let mut ring = Ring::create(path, room.record_bytes(), contents, superblock.uuid, superblock.incarnation)?;
+                if left.lost {
+                    ring.lose();
+                }
+                ring
+            }
+        };
+        Ok((Self { ring: Some(ring), is_new, is_broken: false, standing: VecDeque::new(), contents: HashMap::new() }, left))
+    }
+
+    /// Returns the room of the journal.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        self.ring.as_ref().map_or(Room { records: 0, contents: 0 }, Room::of)
+    }
+
+    /// Removes the journal if no other server has had it: this one is not going to serve.
+    pub fn give_up(&mut self) {
+        if self.is_new {
+            self.remove();
         }
-        let path = named(base, superblock.incarnation + 1);
-        let (bytes, contents) = room.with(&left.legacy.promises);
-        let ring = Ring::create(&path, bytes, contents, superblock.uuid, superblock.incarnation + 1)?;
-        let (standing, contents) = (VecDeque::new(), HashMap::new());
-        let mut promises = Self { ring: Some(ring), path, old: Some(old), copied_upto: None, standing, contents };
-        for promise in &left.legacy.promises {
-            promises.copied_upto = promises.append(COPIED, promise);
-        }
-        if let Some(ring) = &mut promises.ring {
-            // The traces identify the store until an epoch of this server is durable.
-            ring.kept(Epoch(0), left.legacy.traces, None);
-        }
-        Ok((promises, left))
     }
 
     /// Adds records, in order.
@@ -125,9 +154,12 @@ impl Promises {
             Promised::Zero { lbn } => (Some(lbn), Record::Zero { first: lbn, blocks: Blocks(1) }),
             Promised::Unmap { first, end } => (None, Record::Unmap { first, blocks: Blocks(end - first) }),
         };
-        let Ok((seq, place)) = self.ring.as_mut()?.append(epoch, &record) else {
+        let ring = self.ring.as_mut().filter(|_| !self.is_broken)?;
+        let Ok((seq, place)) = ring.append(epoch, &record) else {
             tracing::error!("the acknowledgement journal is full: from here on, a kill of this server loses what no flush has covered");
-            self.remove();
+            // The file stays, so that the next server has its room.
+            ring.lose();
+            self.is_broken = true;
             return None;
         };
         if let Some(lbn) = lbn {
@@ -162,29 +194,29 @@ impl Promises {
             upto = self.standing.pop_front().map(|(seq, _)| seq);
         }
         if let Some(ring) = &mut self.ring {
-            // Copied records come before all others.
-            ring.kept(epoch, traces, upto.filter(|_| self.copied_upto.is_none()));
+            ring.kept(epoch, traces, upto);
         }
         self.release_of(|of| of <= epoch);
     }
 
     /// Notes that the last server's records are durable.
     pub fn replayed(&mut self) {
-        if let (Some(ring), Some(upto)) = (&mut self.ring, self.copied_upto.take()) {
-            ring.committed(upto);
-        }
-        self.release_of(|of| of == COPIED);
-        if let Some(old) = self.old.take() {
-            remove(&old);
-        }
+        self.is_new = false;
+        self.ring.iter_mut().for_each(Ring::replayed);
+    }
+
+    /// Makes the journal's file again, if somebody has removed it.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn make_again(&mut self) -> io::Result<()> {
+        self.ring.as_mut().map_or(Ok(()), Ring::make_again)
     }
 
     /// Removes the journal: everything is durable and the volume closed.
     pub fn remove(&mut self) {
-        self.ring = None;
-        remove(&self.path);
-        if let Some(old) = self.old.take() {
-            remove(&old);
+        if let Some(ring) = self.ring.take() {
+            ring.remove();
         }
     }
 }
@@ -210,21 +242,8 @@ fn promised(record: Record<'_>) -> Option<Promised> {
 
 /// Whether the last server of this volume has left a journal.
 #[must_use]
-pub fn are_kept(base: &Path, superblock: &Superblock) -> bool {
-    named(base, superblock.incarnation).exists()
-}
-
-fn named(base: &Path, incarnation: u64) -> PathBuf {
-    let mut name = base.as_os_str().to_owned();
-    name.push(format!(".{incarnation}"));
-    name.into()
-}
-
-fn remove(path: &Path) {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => tracing::warn!(%error, path = %path.display(), "cannot remove the ring"),
-        _ => {}
-    }
+pub fn are_kept(path: &Path, superblock: &Superblock) -> bool {
+    Ring::replay(path, superblock.uuid).is_ok_and(|replay| replay.owner().is(superblock.incarnation))
 }
 
 #[cfg(test)]
@@ -249,28 +268,57 @@ mod tests {
     /// of the first.
     #[test]
     fn a_ring_takes_over_what_its_store_is_known_by() {
-        use onefold_engine::fingerprint::Algorithm;
-        use onefold_engine::format::{Geometry, Wish};
         use onefold_engine::interface::Trace;
-        use onefold_engine::settings::Settings;
-        use onefold_engine::units::Bytes;
-        let geometry = Geometry::plan(Bytes(16 << 20), &Wish::default()).unwrap();
-        let mut superblock = Superblock::new(geometry, [5; 16], [6; 32], Algorithm::Blake3, &Settings::default());
-        let folder = std::env::temp_dir().join(format!("onefold-promises-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let (base, room) = (folder.join("ring"), Room { records: 16, contents: 4 });
+        let (folder, mut superblock) = (tempfile::tempdir().unwrap(), superblock());
+        let (path, room) = (folder.path().join("ring"), Room { records: 16, contents: 4 });
         let traces = [Some(Trace::Map { sector: 3, sum: 7 }), None];
         let promise = Promise { epoch: Epoch(2), what: Promised::Zero { lbn: Lbn(9) } };
-        let (mut first, _) = Promises::open(&base, &superblock, room, false).unwrap();
+        let (mut first, _) = Promises::open(&path, &superblock, room, false).unwrap();
+        first.replayed();
         first.forget(Epoch(1), traces);
         first.remember(std::slice::from_ref(&promise));
         for _ in 0..2 {
             superblock.incarnation += 1;
-            let (_, left) = Promises::open(&base, &superblock, room, true).unwrap();
+            let (_, left) = Promises::open(&path, &superblock, room, true).unwrap();
             assert_eq!(left.legacy.traces, traces);
             assert!(matches!(left.legacy.promises[..], [Promised::Zero { lbn: Lbn(9) }]) && !left.lost);
         }
-        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(are_kept(&path, &superblock));
+    }
+
+    /// A server that cannot promise something, and is killed, has the next one report it, even if that is killed as well.
+    #[test]
+    fn a_loss_is_handed_on_until_a_server_serves() {
+        let (folder, mut superblock) = (tempfile::tempdir().unwrap(), superblock());
+        let (path, room) = (folder.path().join("ring"), Room { records: 16, contents: 4 });
+        let (mut first, left) = Promises::open(&path, &superblock, room, false).unwrap();
+        assert!(!left.lost);
+        first.replayed();
+        let promise = |lbn| Promise { epoch: Epoch(2), what: Promised::Zero { lbn: Lbn(lbn) } };
+        (0..4000).for_each(|lbn| first.remember(&[promise(lbn)]));
+        superblock.incarnation += 1;
+        for _ in 0..2 {
+            let (_, left) = Promises::open(&path, &superblock, room, true).unwrap();
+            assert!(left.lost && left.legacy.promises.is_empty());
+        }
+        std::fs::write(&path, "no journal").unwrap();
+        let lost = |superblock: &Superblock| Promises::open(&path, superblock, room, true).unwrap();
+        assert!(lost(&superblock).1.lost && lost(&superblock).1.lost, "not even with the journal that was made instead");
+        let (mut last, _) = lost(&superblock);
+        last.replayed();
+        superblock.incarnation += 1;
+        assert!(!lost(&superblock).1.lost);
+        last.remove();
+        assert!(!path.exists());
+    }
+
+    fn superblock() -> Superblock {
+        use onefold_engine::fingerprint::Algorithm;
+        use onefold_engine::format::{Geometry, Wish};
+        use onefold_engine::settings::Settings;
+        use onefold_engine::units::Bytes;
+        let geometry = Geometry::plan(Bytes(16 << 20), &Wish::default()).unwrap();
+        Superblock::new(geometry, [5; 16], [6; 32], Algorithm::Blake3, &Settings::default())
     }
 
     /// The property of the fuzz target, checked for seeds.

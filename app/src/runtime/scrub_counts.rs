@@ -12,14 +12,19 @@ pub struct Scrub {
     /// The blocks that it has looked at, and all that the volume has, metadata and unused ones included.
     pub done_blocks: u64,
     pub all_blocks: u64,
+    /// The blocks that hold something now, which it has to read; those of metadata that were never written are left out.
+    #[serde(default)]
+    pub in_use_blocks: u64,
     /// The most that it reads in a second; 0 where none is under way.
     pub kib_per_second: u32,
     /// Blocks that it has read since the volume was attached, or since it began.
     pub read_blocks: u64,
-    /// Damaged blocks that it has found since it began, and those that memory had and that are written again.
+    /// The scrubs of this volume that have ended. The results are those of the last one where none is under way.
+    pub ended_scrubs: u32,
+    /// Damaged blocks that it has found, and those that were damaged and are durably whole again.
     pub damaged_blocks: u64,
     pub mended_blocks: u64,
-    /// Logical blocks that it has come to since it began and that were given up before: reads fail until they are written or discarded.
+    /// Logical blocks that it has come to and that were given up before: reads fail until they are written or discarded.
     pub lost_blocks: u64,
     /// The first of them that were found since the volume was attached.
     pub found: Vec<Found>,
@@ -37,15 +42,17 @@ pub struct Found {
 
 impl Scrub {
     /// Converts the engine's counts.
-    pub(super) fn of(counts: &ScrubCounts) -> Self {
+    pub(super) fn of(counts: &ScrubCounts, in_use_blocks: u64) -> Self {
         let found = |piece: &DamagedPiece| Found { part: name(piece.part).to_owned(), number: piece.number, is_mended: piece.is_mended };
         Self {
             is_under_way: counts.is_under_way,
             is_paused: counts.is_paused,
             done_blocks: counts.done,
             all_blocks: counts.all,
+            in_use_blocks,
             kib_per_second: counts.kib_per_second,
             read_blocks: counts.read_units,
+            ended_scrubs: counts.ended,
             damaged_blocks: counts.damaged,
             mended_blocks: counts.mended,
             lost_blocks: counts.lost,

@@ -12,7 +12,8 @@ pub struct Count {
     pub bytes: u64,
 }
 
-const OPS: [(Op, &str); 5] =
+/// The kinds of operations, with their names.
+pub(super) const OPS: [(Op, &str); 5] =
     [(Op::Read, "reads"), (Op::Write, "writes"), (Op::Flush, "flushes"), (Op::Discard, "discards"), (Op::WriteZeroes, "write-zeroes")];
 
 /// Counts requests or commands, from any thread.

@@ -2,16 +2,27 @@
 
 use crate::device::Command;
 use onefold_engine::buffer::Slice;
-use onefold_engine::interface::{IoId, Reply};
+use onefold_engine::interface::{IoId, Op, Reply};
+use std::time::Instant;
 
 /// The function that is called with the answer of a request.
 pub type Done = Box<dyn FnOnce(Reply) + Send>;
+
+/// The sender of a request, who waits for its answer.
+pub struct Waiting {
+    pub done: Done,
+    pub op: Op,
+    /// The arrival of the request.
+    pub since: Instant,
+}
 
 /// The work that is done once the lock is released.
 #[derive(Default)]
 pub struct Todo {
     pub commands: Vec<Command>,
     pub answers: Vec<(Done, Reply)>,
+    /// The kinds and arrivals of the requests that they answer.
+    pub replies: Vec<(Op, Instant)>,
     pub digests: Vec<(IoId, Slice)>,
     pub compressions: Vec<(IoId, Slice)>,
     pub asks_again: bool,

@@ -12,6 +12,7 @@ mod served;
 
 use super::codec::{Codec, FEW_BLOCKS, compressed};
 use super::digests::{self, Written};
+use super::latency::Latencies;
 use super::notices::Notices;
 use super::promises::{Left, Promises};
 use super::recording::entry::Asked;
@@ -19,7 +20,7 @@ use super::recording::tap::{Tap, content_of};
 use super::selection::Selection;
 use super::tally::Tally;
 use super::timer::Timer;
-use super::todo::{Done, Todo, token};
+use super::todo::{Todo, Waiting, token};
 use super::verdict::verdict;
 use crate::abort::AbortOnPanic;
 use crate::device::{Command, Completed, Completions, Device, Work};
@@ -30,13 +31,15 @@ use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Home};
 use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::format::{CommitMode, Superblock};
-use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Request, RequestId};
+use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Request, RequestId, StoreRoom};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
 use slab::Slab;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 /// The size from which a batch of writes is left to the device's thread, so that the receiving thread goes on receiving. A smaller batch is
 /// done before that thread begins.
@@ -53,10 +56,13 @@ pub struct Volume {
     /// The codec, where anything is to be compressed.
     codec: Option<Codec>,
     /// The requests that are left to the device's thread, in the order of arrival.
-    left: Mutex<Vec<(Request, Done)>>,
+    left: Mutex<Vec<(Request, Waiting)>>,
     core: Mutex<Core>,
     closed: Condvar,
     client: Tally,
+    latencies: Latencies,
+    /// The commands that the device has failed.
+    failed: Tally,
     notices: Notices,
     tap: Arc<Tap>,
     selection: Selection,
@@ -64,10 +70,19 @@ pub struct Volume {
     ask_again: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
+/// The surroundings in which an opening finds a volume.
+#[derive(Default)]
+pub struct Surroundings {
+    /// The journal where clients outlive their server, with the open records of the last one.
+    pub promises: Option<(Promises, Left)>,
+    /// The ranges of the store that its host has never written, if the store is a file and its host reports them.
+    pub unwritten: Option<Vec<Range<Bytes>>>,
+}
+
 /// The state that the lock guards.
 struct Core {
     engine: Engine,
-    requests: Slab<Done>,
+    requests: Slab<Waiting>,
     actions: Vec<Action>,
     /// The journal, where its acknowledgements outlive this process.
     promises: Option<Promises>,
@@ -81,8 +96,8 @@ thread_local! {
 }
 
 impl Volume {
-    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once. `promises`: the journal where
-    /// clients outlive their server, with the open records of the last one. `notices` receives what its owner should know.
+    /// Opens the volume of `superblock` on `device`, with memory of `pool`. Requests may follow at once. `notices` receives what its owner
+    /// should know.
     ///
     /// # Panics
     /// When the system has no more threads.
@@ -92,7 +107,7 @@ impl Volume {
         settings: Settings,
         device: Arc<dyn Device>,
         pool: Arc<Pool>,
-        promises: Option<(Promises, Left)>,
+        surroundings: Surroundings,
         notices: Notices,
     ) -> Arc<Self> {
         let info = TargetInfo {
@@ -108,7 +123,8 @@ impl Volume {
         let engine_home: Arc<dyn Home> = pool.share_and_charge(Part::Requests);
         let compresses = settings.commit_mode == CommitMode::Log && settings.compression != Compression::Off;
         let mut engine = Engine::open(superblock, settings, engine_home, pool.accountant().clone(), timer.now());
-        let promises = promises.map(|(promises, left)| {
+        surroundings.unwritten.into_iter().for_each(|ranges| engine.take_unwritten(&ranges));
+        let promises = surroundings.promises.map(|(promises, left)| {
             engine.replay(left.legacy);
             promises
         });
@@ -124,6 +140,8 @@ impl Volume {
             core: Mutex::new(Core { engine, requests: Slab::new(), actions: Vec::new(), closed: None, promises }),
             closed: Condvar::new(),
             client: Tally::default(),
+            latencies: Latencies::default(),
+            failed: Tally::default(),
             notices,
             tap,
             selection: Selection::default(),
@@ -155,16 +173,17 @@ impl Volume {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn left(&self) -> MutexGuard<'_, Vec<(Request, Done)>> {
+    fn left(&self) -> MutexGuard<'_, Vec<(Request, Waiting)>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Feeds events, and then requests, to the engine and carries out its actions.
-    pub(crate) fn feed(&self, events: &mut Vec<Event>, requests: Vec<(Request, Done)>) {
+    pub(crate) fn feed(&self, events: &mut Vec<Event>, requests: Vec<(Request, Waiting)>) {
         let mut todo = SPARE.with_borrow_mut(|spare| std::mem::take(&mut spare.1));
         self.step(events, requests, &mut todo);
         loop {
             self.device.submit(&mut todo.commands);
+            self.latencies.count_all(&mut todo.replies);
             together(|| todo.answers.drain(..).for_each(|(done, reply)| done(reply)));
             if std::mem::take(&mut todo.asks_again) {
                 self.ask_again.get().into_iter().for_each(|ask| ask());
@@ -185,7 +204,7 @@ impl Volume {
     }
 
     /// Does the part under the lock.
-    fn step(&self, events: &mut Vec<Event>, requests: Vec<(Request, Done)>, todo: &mut Todo) {
+    fn step(&self, events: &mut Vec<Event>, requests: Vec<(Request, Waiting)>, todo: &mut Todo) {
         let _guard = AbortOnPanic;
         let mut guard = self.core();
         let core = &mut *guard;
@@ -194,12 +213,12 @@ impl Volume {
             core.engine.step(now, event, &mut core.actions);
         }
         let left = std::mem::take(&mut *self.left());
-        for (mut request, done) in left.into_iter().chain(requests) {
+        for (mut request, waiting) in left.into_iter().chain(requests) {
             if self.tap.is_on() {
                 // This is the order of admission.
                 self.tap.tell(&Asked::by(&request), |wants| content_of(&request, wants));
             }
-            request.id = RequestId(count(core.requests.insert(done)));
+            request.id = RequestId(count(core.requests.insert(waiting)));
             core.engine.step(now, Event::Request(request), &mut core.actions);
         }
         self.selection.set(core.engine.selectivity());
@@ -222,13 +241,18 @@ impl Volume {
                 todo.commands.push(Command { token: token(io, false), work: Work::Write { at: at.get(), data, skip: 0, bytes, fua } });
             }
             Action::Flush { io } => todo.commands.push(Command { token: token(io, false), work: Work::Flush }),
-            Action::Discard { io, at, length } => {
-                let work = Work::Discard { at: at.get(), length: length.get() };
+            Action::Discard { io, at, length, fill } => {
+                let (at, length) = (at.get(), length.get());
+                let work = if fill { Work::Fill { at, length } } else { Work::Discard { at, length } };
                 todo.commands.push(Command { token: token(io, false), work });
             }
             Action::Digest { io, block } => todo.digests.push((io, block)),
             Action::Compress { io, block } => todo.compressions.push((io, block)),
-            Action::Reply { request, reply } => todo.answers.push((core.requests.remove(index(request.0)), reply)),
+            Action::Reply { request, reply } => {
+                let Waiting { done, op, since } = core.requests.remove(index(request.0));
+                todo.replies.push((op, since));
+                todo.answers.push((done, reply));
+            }
             Action::Wake { at } => self.timer.set(at),
             Action::Notice(notice) => self.notices.tell(&notice),
             Action::Retry => todo.asks_again = true,
@@ -251,6 +275,7 @@ impl Volume {
         let (io, wants_digests) = (IoId(token >> 1), token & 1 == 1);
         if let Err(error) = &result {
             tracing::error!(%error, work = ?work.name(), at = work.at(), "the device failed");
+            self.failed.count(work.op(), 0);
         }
         let result = result.map_err(|_| IoFailure);
         match work {
@@ -260,8 +285,14 @@ impl Volume {
             }
             Work::Write { .. } => Event::Written { io, result },
             Work::Flush => Event::Flushed { io, result },
-            Work::Discard { .. } | Work::Zero { .. } => Event::Discarded { io, result },
+            Work::Discard { .. } | Work::Zero { .. } | Work::Fill { .. } => Event::Discarded { io, result },
         }
+    }
+
+    /// Takes the room that is left below the store. Whether writes that the store refuses for want of room are to be sent again.
+    pub fn store_has(&self, room: StoreRoom) -> bool {
+        self.feed(&mut vec![Event::StoreRoom(room)], Vec::new());
+        self.core().engine.waits_for_room()
     }
 
     /// Takes what the machine can afford from now on.
@@ -271,7 +302,7 @@ impl Volume {
     }
 
     /// Converts requests for the engine, with the digests of their data; it numbers them when it gets them.
-    fn requests_of(&self, batch: Vec<Incoming>) -> Vec<(Request, Done)> {
+    fn requests_of(&self, batch: Vec<Incoming>, since: Instant) -> Vec<(Request, Waiting)> {
         let writes: Vec<Written<'_>> = batch
             .iter()
             .filter_map(|request| {
@@ -287,7 +318,7 @@ impl Volume {
             let payload =
                 buffer.map(|buffer| Payload { buffer: buffer.freeze(), digests: digests.next().expect("each write has digests") });
             let id = RequestId(u64::MAX);
-            (Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint }, done)
+            (Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint }, Waiting { done, op, since })
         };
         batch.into_iter().map(&mut request_of).collect()
     }
@@ -312,6 +343,7 @@ impl Target for Volume {
     }
 
     fn submit(&self, batch: &mut Vec<Incoming>) {
+        let since = Instant::now();
         let mut admitted = Vec::with_capacity(batch.len());
         for mut incoming in batch.drain(..) {
             self.client.count(incoming.op, incoming.length);
@@ -329,7 +361,7 @@ impl Target for Volume {
         }
         if !admitted.is_empty() {
             let is_large = admitted.iter().any(|request| request.op == Op::Write && request.length >= LEFT_BYTES_MIN);
-            let requests = self.requests_of(admitted);
+            let requests = self.requests_of(admitted, since);
             if is_large {
                 self.left().extend(requests);
                 self.device.call();

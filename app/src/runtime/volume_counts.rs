@@ -24,6 +24,11 @@ pub struct VolumeCounts {
     pub saved_generation: u64,
     /// The work that the volume does for its own consistency at this moment.
     pub phase: String,
+    /// Nothing is written any more: after a failure of the store, and for other reasons, too. Work that writes does not go on.
+    #[serde(default)]
+    pub has_failed: bool,
+    #[serde(default)]
+    pub is_read_only: bool,
     /// The progress of an opening that reads a log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opening: Option<Opening>,
@@ -310,10 +315,12 @@ impl VolumeCounts {
                 read_cache_hits: ledger.cache_hits,
             },
             out_of_line: OutOfLine::of(&stats.out_of_line),
-            scrub: Scrub::of(&stats.scrub),
+            scrub: Scrub::of(&stats.scrub, stats.data_blocks.saturating_sub(stats.free_blocks)),
             commits: Commits { wanted: ledger.epochs_wanted(), timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },
             saved_generation: stats.saved_generation,
             phase: stats.phase.to_owned(),
+            has_failed: stats.failed,
+            is_read_only: stats.read_only,
             opening: stats.opening.map(|Progress { units, units_most, records, records_on_pages }| Opening {
                 units,
                 units_most,

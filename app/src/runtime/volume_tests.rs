@@ -4,16 +4,20 @@ use super::notices::Notices;
 use super::volume::Volume;
 use super::{Closing, Served};
 use crate::device::memory::{Memory, MemoryDevice};
+use crate::device::patient::Patient;
+use crate::device::room::watch;
 use crate::device::{Device, Method, Work, backing, start};
 use crate::memory::pool::Pool;
+use crate::runtime::volume::Surroundings;
 use crate::test_kit::{read, skipped, submit};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{FormatStep, Geometry, Superblock, Wish, format};
-use onefold_engine::interface::{Failure, Op, Reply};
+use onefold_engine::interface::{Event, Failure, Op, Reply};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{Bytes, index};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 const LENGTH: u64 = 64 << 20;
 
@@ -37,7 +41,7 @@ fn formatted() -> (Memory, Superblock) {
 
 fn open(device: Arc<dyn Device>, superblock: Superblock, memory_bytes: u64) -> Arc<Volume> {
     let settings = Settings { memory_bytes, ..Settings::default() };
-    Volume::open(superblock, settings, device, Pool::new(Accountant::new(memory_bytes)), None, Notices::default())
+    Volume::open(superblock, settings, device, Pool::new(Accountant::new(memory_bytes)), Surroundings::default(), Notices::default())
 }
 
 /// Reads the superblock back from memory.
@@ -141,7 +145,7 @@ fn every_back_end_carries_a_volume() {
         let pool = Pool::new(Accountant::new(8 << 20));
         match start(store, &pool, method) {
             Ok(device) => {
-                let volume = Volume::open(superblock, Settings::default(), device, pool, None, Notices::default());
+                let volume = Volume::open(superblock, Settings::default(), device, pool, Surroundings::default(), Notices::default());
                 let models = four_clients(&volume);
                 assert_holds(&volume, &models);
                 assert_eq!(volume.close(), Closing::Clean);
@@ -213,6 +217,78 @@ fn a_flush_that_fails_is_told_and_nothing_is_written_after_it() {
     assert!(!superblock_of(&memory).clean, "a failed volume was marked clean");
     let after = device.log.lock().unwrap()[written..].iter().filter(|&&name| name == "write").count();
     assert_eq!(after, 0, "something was written after the failure");
+}
+
+/// Opens a volume over a device that may refuse writes, and has them tried again as a server does.
+fn open_patiently(memory: Memory, superblock: Superblock) -> (Arc<MemoryDevice>, Arc<Volume>) {
+    let device = MemoryDevice::over(memory);
+    let patient = Patient::new(device.clone());
+    let refusals = patient.refusals();
+    let volume = open(patient, superblock, 16 << 20);
+    watch(None, refusals, Arc::downgrade(&volume), Volume::store_has);
+    (device, volume)
+}
+
+fn is_full(volume: &Volume) -> bool {
+    let condition = volume.condition();
+    condition.state == "full" && condition.reason.is_some_and(|why| why.contains("host"))
+}
+
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < Duration::from_secs(20), "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn writes_without_room_are_done_when_there_is_some() {
+    for errno in [libc::ENOSPC, libc::EDQUOT] {
+        let (memory, superblock) = formatted();
+        let (device, volume) = open_patiently(memory.clone(), superblock);
+        device.refuse_at(errno, |work| matches!(work, Work::Write { .. }));
+        assert!(matches!(write(&volume, 0, &[1; 64 << 10]), Reply::Done));
+        let flushed = submit(&*volume, Op::Flush, 0, 0, None, false);
+        until("the volume is full", || is_full(&volume));
+        assert!(flushed.recv_timeout(Duration::from_millis(500)).is_err(), "the flush waits");
+        device.break_at(|_| false);
+        assert!(matches!(flushed.recv().unwrap(), Reply::Done));
+        until("it serves", || volume.condition().state == "serving");
+        assert_eq!(volume.close(), Closing::Clean);
+        let volume = open(MemoryDevice::over(memory.clone()), superblock_of(&memory), 16 << 20);
+        assert_eq!(read(&*volume, 0, 64 << 10).unwrap(), [1; 64 << 10]);
+        assert_eq!(volume.close(), Closing::Clean);
+    }
+}
+
+#[test]
+fn a_volume_without_room_below_is_closed_and_says_that_it_lost_something() {
+    let (memory, superblock) = formatted();
+    let (device, volume) = open_patiently(memory.clone(), superblock);
+    assert!(matches!(write(&volume, 0, &[1; 4096]), Reply::Done) && matches!(flush(&volume), Reply::Done));
+    device.refuse_at(libc::ENOSPC, |work| matches!(work, Work::Write { .. }));
+    assert!(matches!(write(&volume, 4096, &[2; 64 << 10]), Reply::Done));
+    let flushed = submit(&*volume, Op::Flush, 0, 0, None, false);
+    until("the volume is full", || is_full(&volume));
+    volume.order(Event::EndWaiting);
+    assert!(matches!(flushed.recv().unwrap(), Reply::Failed(_)));
+    assert_eq!(volume.close(), Closing::Failed);
+    let volume = open(MemoryDevice::over(memory.clone()), superblock_of(&memory), 16 << 20);
+    assert_eq!(read(&*volume, 0, 4096).unwrap(), [1; 4096], "what was synced");
+    assert_eq!(volume.close(), Closing::Clean);
+}
+
+/// Everything that a flush covers was answered before, and may be lost.
+#[test]
+fn a_flush_without_room_is_a_failure_of_the_device() {
+    let (memory, superblock) = formatted();
+    let (device, volume) = open_patiently(memory, superblock);
+    assert!(matches!(write(&volume, 0, &[1; 4096]), Reply::Done));
+    device.refuse_at(libc::ENOSPC, |work| matches!(work, Work::Flush));
+    assert!(matches!(flush(&volume), Reply::Failed(Failure::Io)));
+    assert_eq!(volume.condition().state, "read-only");
+    assert_eq!(volume.close(), Closing::Failed);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! 2. A repeated warning is counted again, and takes no other place.
 
 use super::messages::{KEPT_MAX, Message};
+use crate::output::complain;
 use std::fmt::{Debug, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing::field::{Field, Visit};
@@ -34,16 +35,35 @@ impl<S: Subscriber> Layer<S> for Keep {
     }
 }
 
-/// The words of an event, as in its line of the log.
+/// The part of a log that shows warnings and errors to the user of a command, in sentences.
+#[derive(Debug)]
+pub struct Show;
+
+impl<S: Subscriber> Layer<S> for Show {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        let mut words = Words::default();
+        event.record(&mut words);
+        let kind = if *event.metadata().level() <= Level::ERROR { "error" } else { "warning" };
+        complain(format_args!("onefold: {kind}: {}", words.text()));
+    }
+}
+
+/// The words of an event.
 #[derive(Default)]
 struct Words {
     message: String,
+    /// The error that it reports.
+    reason: String,
     fields: String,
 }
 
 impl Words {
     fn text(self) -> String {
-        if self.fields.is_empty() { self.message } else { format!("{} ({})", self.message, self.fields) }
+        let Self { mut message, reason, fields } = self;
+        if !reason.is_empty() {
+            message = format!("{message}: {reason}");
+        }
+        if fields.is_empty() { message } else { format!("{message} ({fields})") }
     }
 }
 
@@ -51,6 +71,8 @@ impl Visit for Words {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let written = if field.name() == "message" {
             write!(self.message, "{value:?}")
+        } else if field.name() == "error" {
+            write!(self.reason, "{value:?}")
         } else {
             let comma = if self.fields.is_empty() { "" } else { ", " };
             write!(self.fields, "{comma}{} {value:?}", field.name())
@@ -103,5 +125,16 @@ mod tests {
         let texts: Vec<String> = all().into_iter().map(|message| message.text).filter(|text| text.contains("in this test")).collect();
         assert_eq!(texts, ["no direct I/O in this test (path /a file) (3 times)"]);
         assert!(all().iter().all(|message| !message.text.contains("nobody")));
+    }
+
+    #[test]
+    fn an_error_is_said_in_the_sentence_that_reports_it() {
+        let log = tracing_subscriber::registry().with(Keep);
+        tracing::subscriber::with_default(log, || {
+            let error = std::io::Error::from_raw_os_error(28);
+            tracing::warn!(%error, place = %"/a", "nothing can be written in the test of sentences");
+        });
+        let texts: Vec<String> = all().into_iter().map(|message| message.text).filter(|text| text.contains("of sentences")).collect();
+        assert_eq!(texts, ["nothing can be written in the test of sentences: No space left on device (os error 28) (place /a)"]);
     }
 }

@@ -2,15 +2,16 @@
 
 use super::recording::Recordings;
 use crate::attachment::control::{Client, ServerRequest};
+use crate::attachment::growth::Noted;
 use crate::attachment::plan::Plan;
 use crate::attachment::{growth, upgrade};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend;
 use crate::frontend::door::Announcer;
-use crate::growth::Order;
 use crate::runtime::Served;
 use crate::runtime::extents::count_extents;
-use crate::supervision::running::die;
+use crate::runtime::totals::Totals;
+use crate::supervision::running::give_way;
 use onefold_engine::interface::Event;
 use onefold_engine::units::Bytes;
 use serde_json::Value;
@@ -27,6 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 pub(super) struct Answers {
     pub plan: Plan,
     pub served: Arc<dyn Served>,
+    pub totals: Arc<Totals>,
     pub recordings: Arc<Recordings>,
     /// A message ends the server.
     pub stop: Sender<()>,
@@ -36,11 +38,11 @@ pub(super) struct Answers {
 impl Answers {
     /// Answers a question, or carries an order out.
     pub(super) fn respond(&self, ask: ServerRequest, client: &Client<'_>) -> io::Result<()> {
-        let Self { plan, served, recordings, stop, announce } = self;
+        let Self { plan, served, totals, recordings, stop, announce } = self;
         let json = |value: Result<Value, serde_json::Error>| value.map_err(|e| Failed::system("cannot answer", e));
         client.answer(match ask {
             ServerRequest::Status => json(serde_json::to_value(served.condition())),
-            ServerRequest::Stats => json(serde_json::to_value(served.counts())),
+            ServerRequest::Stats => json(serde_json::to_value(totals.counts())),
             ServerRequest::Extents(so_far) => match count_extents(&*Arc::clone(served).target(), so_far) {
                 Ok(counts) => json(serde_json::to_value(counts)),
                 Err(failure) => Err(Failed::new(Exit::DeviceFailed, format!("the volume does not tell its extents: {failure:?}"))),
@@ -67,7 +69,7 @@ impl Answers {
                 Ok(()) => return client.answer_before(|| self.give_way()),
                 Err(failed) => Err(failed),
             },
-            ServerRequest::Grow(order) => match prepare_growth(plan, order) {
+            ServerRequest::Grow(order) => match prepare_growth(plan, Noted { order, was_full: served.condition().is_full() }) {
                 Ok(()) => return client.answer_before(|| self.give_way()),
                 Err(failed) => Err(failed),
             },
@@ -86,11 +88,13 @@ impl Answers {
         while before.is_some() && saved() == before && begun.elapsed() < LEDGER_WAIT {
             std::thread::sleep(LOOK_AGAIN);
         }
-        die()
+        // The next server counts on from here.
+        self.totals.counts();
+        give_way()
     }
 }
 
-fn prepare_growth(plan: &Plan, order: Order) -> Outcome {
+fn prepare_growth(plan: &Plan, noted: Noted) -> Outcome {
     let can_hand_over = frontend::named(&plan.frontend.name)?.can_hand_over(plan);
-    growth::prepare(plan, can_hand_over, order)
+    growth::prepare(plan, can_hand_over, &noted)
 }

@@ -6,6 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,22 @@ pub fn own_pidfd() -> Result<OwnedFd, Error> {
         .map_err(|e| Error::System { what: "cannot make a descriptor of this process".into(), source: e.into() })
 }
 
+/// The signal by which a server gives way: nothing handles it, so it ends the process at once, like a kill, and the supervisor sees by it
+/// that nothing has failed.
+const GIVES_WAY: Signal = Signal::USR2;
+
 /// Ends this process as a kill would: the other processes of its attachment go on without it, and replace it.
 pub fn die() -> ! {
-    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
+    end_by(Signal::KILL)
+}
+
+/// Ends this server as a kill would, but in order: its supervisor replaces it, and does not count a death.
+pub fn give_way() -> ! {
+    end_by(GIVES_WAY)
+}
+
+fn end_by(signal: Signal) -> ! {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
     std::process::abort()
 }
 
@@ -77,6 +91,12 @@ impl Ending {
             Self::Awaited(status) => status.code(),
             Self::Unseen(code) => code,
         }
+    }
+
+    /// Whether it gave way to the next server, as it was asked to.
+    #[must_use]
+    pub fn is_orderly(self) -> bool {
+        matches!(self, Self::Awaited(status) if status.signal() == Some(GIVES_WAY.as_raw()))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// The signals that a supervisor receives.
@@ -11,6 +11,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 pub struct Signals {
     child: OwnedFd,
     stop: OwnedFd,
+    restore: OwnedFd,
 }
 
 /// The events that a wait found.
@@ -18,6 +19,8 @@ pub struct Signals {
 pub struct Awaited {
     /// The end is wanted.
     pub stop: bool,
+    /// The files of the attachment are gone, and are to be made again.
+    pub restore: bool,
     /// The server reports that it is ready.
     pub ready: bool,
 }
@@ -27,7 +30,7 @@ fn error(what: &str, source: std::io::Error) -> Error {
 }
 
 impl Signals {
-    /// Receives the ends of children, and SIGTERM and SIGINT, from now on.
+    /// Receives the ends of children, SIGTERM and SIGINT, and SIGHUP, from now on.
     ///
     /// # Errors
     /// When the system refuses.
@@ -40,7 +43,11 @@ impl Signals {
             Ok(read)
         };
         let refused = |e| error("cannot watch for signals", e);
-        Ok(Self { child: pipe_for(&[SIGCHLD]).map_err(refused)?, stop: pipe_for(&[SIGTERM, SIGINT]).map_err(refused)? })
+        Ok(Self {
+            child: pipe_for(&[SIGCHLD]).map_err(refused)?,
+            stop: pipe_for(&[SIGTERM, SIGINT]).map_err(refused)?,
+            restore: pipe_for(&[SIGHUP]).map_err(refused)?,
+        })
     }
 
     /// Waits for a signal, for `ready`, or for `end`, which is of a server that is no child.
@@ -48,7 +55,8 @@ impl Signals {
     /// # Errors
     /// When the system refuses.
     pub fn wait(&self, ready: Option<BorrowedFd<'_>>, end: Option<BorrowedFd<'_>>) -> Result<Awaited, Error> {
-        let mut polled = vec![PollFd::new(&self.child, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
+        let pipes = [&self.child, &self.stop, &self.restore];
+        let mut polled: Vec<PollFd<'_>> = pipes.into_iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
         polled.extend(ready.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
         polled.extend(end.map(|pidfd| PollFd::from_borrowed_fd(pidfd, PollFlags::IN)));
         match rustix::event::poll(&mut polled, None::<&Timespec>) {
@@ -57,9 +65,9 @@ impl Signals {
         }
         let happened: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
         let mut bytes = [0; 64];
-        for (pipe, _) in [&self.child, &self.stop].into_iter().zip(&happened).filter(|(_, happened)| **happened) {
+        for (pipe, _) in pipes.into_iter().zip(&happened).filter(|(_, happened)| **happened) {
             let _ = rustix::io::read(pipe, &mut bytes);
         }
-        Ok(Awaited { stop: happened[1], ready: ready.is_some() && happened[2] })
+        Ok(Awaited { stop: happened[1], restore: happened[2], ready: ready.is_some() && happened[3] })
     }
 }

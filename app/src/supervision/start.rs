@@ -15,6 +15,18 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+/// Keeps the descriptors that this process was started with from every process that it starts itself: a daemon that had a lock, a file
+/// system or a pipe of its caller's would hold it for as long as it runs. The program calls this first of all.
+#[allow(unsafe_code)]
+pub fn inherit_no_further() {
+    let listed = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<RawFd> = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|number| *number > 2).collect();
+    for number in numbers {
+        // SAFETY: the program has one thread yet, and closes nothing here. (The listing's own descriptor is closed, which is an error.)
+        let _ = rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC);
+    }
+}
+
 /// The lock that is held while a process starts.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 

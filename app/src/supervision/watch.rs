@@ -3,9 +3,10 @@
 //! 1. A server that ends by itself when the attachment is over has done its work, whatever the result: it is not replaced. Any other end is
 //!    a death. An end by a signal is a death even then, so that another server closes the volume in order.
 //! 2. A death before the first *ready* is a failed start, which the caller gets and which is not repeated.
-//! 3. A server that gives way to another program dies, and another one, of that program, replaces it. Once that is ready, the supervisor
-//!    dies, so that this server starts the next one.
-//! 4. Deaths are replaced at a bounded rate: past it, the attachment is given up, and its clients get errors instead of silence.
+//! 3. A server that was asked to give way, so that the volume can grow or another program can serve it, is replaced like one that died.
+//!    Once one of another program is ready, the supervisor dies, so that this server starts the next one.
+//! 4. Deaths are replaced at a bounded rate: past it, the attachment is given up, and its clients get errors instead of silence. Giving way
+//!    is no death. (Of an adopted server only the end is seen, so its giving way counts as one.)
 
 use super::limit::{DeathLimit, Deaths};
 use super::running::{Ending, Running, die, own_pidfd};
@@ -46,6 +47,8 @@ pub trait Attachment {
     fn is_upgraded(&self) -> bool;
     /// Notes that the end is wanted.
     fn stop(&mut self);
+    /// Makes the files of the attachment again, if it is complete: they may be gone.
+    fn restore_files(&mut self);
     /// Does the next step, after any event.
     ///
     /// # Errors
@@ -100,12 +103,14 @@ pub fn run(
                 Some(_) if attachment.is_over() => return Err(SupervisionError::FailedClose { ending }),
                 _ => attachment.admit_replacement(ending)?,
             }
-            if deaths.are_too_many(Instant::now()) {
-                return Err(SupervisionError::GaveUp { limit, ending });
-            }
-            // Haste does not help a server that cannot even start.
-            if server.is_younger_than(limit.within / 10) {
-                std::thread::sleep(limit.within / 50);
+            if !ending.is_orderly() {
+                if deaths.are_too_many(Instant::now()) {
+                    return Err(SupervisionError::GaveUp { limit, ending });
+                }
+                // Haste does not help a server that cannot even start.
+                if server.is_younger_than(limit.within / 10) {
+                    std::thread::sleep(limit.within / 50);
+                }
             }
             let dead = server.id();
             server = start_server(attachment, &own)?;
@@ -115,6 +120,9 @@ pub fn run(
         let seen = signals.wait(ready, end)?;
         if seen.stop {
             attachment.stop();
+        }
+        if seen.restore {
+            attachment.restore_files();
         }
         if seen.ready {
             server.take_ready();

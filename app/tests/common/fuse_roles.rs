@@ -149,7 +149,7 @@ impl supervisor::Crew for Crew {
 }
 
 fn supervise(tag: &str, file: &str, deaths: usize) -> Result<(), Box<dyn Error>> {
-    for refused in supervisor::prepare_process() {
+    for refused in supervisor::prepare_process(64 << 20) {
         eprintln!("supervisor: {refused} was refused");
     }
     let limit = DeathLimit { deaths, ..DeathLimit::default() };
@@ -162,7 +162,7 @@ fn supervise(tag: &str, file: &str, deaths: usize) -> Result<(), Box<dyn Error>>
 fn serve(tag: &str, file: &str, kept: &str, ready: &str, supervisor: &str) -> Result<(), Box<dyn Error>> {
     let lent = Lent::from_arguments(kept, ready.parse()?, supervisor.parse()?)?;
     supervisor::ignore_stop_signals()?;
-    for refused in supervisor::prepare_process() {
+    for refused in supervisor::prepare_process(64 << 20) {
         eprintln!("server: {refused} was refused");
     }
     let target = FileTarget::open(file)?;

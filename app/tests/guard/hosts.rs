@@ -16,7 +16,7 @@ use uuid::Uuid;
 const THEIRS: [u8; 16] = [0xee; 16];
 
 /// The guard block of a volume, as all hosts reach it.
-struct Block {
+pub struct Block {
     file: File,
     uuid: [u8; 16],
 }
@@ -28,7 +28,7 @@ impl Block {
         Self { file: File::options().read(true).write(true).open(home.path(name)).unwrap(), uuid }
     }
 
-    fn read(&self) -> Guard {
+    pub fn read(&self) -> Guard {
         let mut found = None;
         // The page cache may return half of a concurrent direct write.
         until("a whole guard block", || {
@@ -48,7 +48,7 @@ impl Block {
     }
 
     /// Makes another host hold it in this state.
-    fn becomes_theirs(&self, state: GuardState) -> Guard {
+    pub fn becomes_theirs(&self, state: GuardState) -> Guard {
         let guard = Guard { server: THEIRS, host: THEIRS, state, ..self.read().next() };
         self.write(guard);
         guard
@@ -72,7 +72,7 @@ impl Block {
 }
 
 /// Makes a volume with the shortest interval.
-fn guarded(home: &Home) -> Block {
+pub fn guarded(home: &Home) -> Block {
     home.expect(0, &["create", "disk", "--size", "32M", "--guard=1"]);
     Block::of(home, "disk")
 }
@@ -91,7 +91,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Returns the store without its guard block.
-fn rest(home: &Home) -> Vec<u8> {
+pub fn rest(home: &Home) -> Vec<u8> {
     let mut bytes = home.read("disk");
     bytes[index(GUARD_AT.get())..][..BLOCK_SIZE].fill(0);
     bytes

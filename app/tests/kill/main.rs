@@ -23,7 +23,7 @@ use std::time::Instant;
 /// The name of a test, a check for what it needs (which returns the reason if it is not available), and the test.
 type Test = (&'static str, fn() -> Result<(), String>, fn());
 
-const TESTS: [Test; 22] = [
+const TESTS: [Test; 25] = [
     ("ring_keeps_what_was_acknowledged", tools::nothing, ring::keeps_what_was_acknowledged),
     ("session_ext4_under_verified_load", session::needed_for_ext4, session::ext4_under_verified_load),
     ("session_many_quick_kills", session::needed, session::many_quick_kills),
@@ -40,13 +40,16 @@ const TESTS: [Test; 22] = [
     ("session_killed_at_its_beginning", session::needed, session::killed_at_its_beginning),
     ("session_of_a_stopped_server_keeps_nobody_waiting", session::needed, stopped::of_a_stopped_server_keeps_nobody_waiting),
     ("session_killed_in_every_combination", session::needed, roles::killed_in_every_combination),
-    ("session_over_a_store_that_was_full", session::needed, store::that_was_full_is_detached_and_attached_again),
+    ("session_over_a_store_that_was_full", session::needed, store::that_was_full_keeps_writers_waiting),
+    ("session_over_a_store_that_was_full_survives_a_kill", session::needed, store::that_was_full_survives_a_kill),
+    ("session_over_a_store_that_is_full", session::needed, store::that_is_full_is_detached_and_attached_again),
     (
         "session_over_a_full_file_system_is_detached_and_attached_again",
         session::needed,
         store::on_a_full_file_system_is_detached_and_attached_again,
     ),
     ("session_over_a_store_that_was_gone", session::needed, store::that_was_gone_is_detached_and_attached_again),
+    ("store_that_is_silent_hangs_no_name", session::needed, store::that_is_silent_hangs_no_name),
     ("session_over_a_full_volume_is_detached_at_once", session::needed, store::a_full_volume_is_detached_at_once),
     ("nbd_killed_in_every_combination", tools::nothing, roles::over_nbd_killed_in_every_combination),
     ("session_outlives_its_supervisor", session::needed, session::outlives_its_supervisor),

@@ -1,5 +1,5 @@
-//! A store that can be unplugged, or filled: a file below a mount of its own. While it is gone, all requests fail; while it is full, writes
-//! fail.
+//! A store that can be unplugged, filled, or stopped: a file below a mount of its own. While it is gone, all requests fail; while it is
+//! full, writes fail; while it is silent, nothing is answered.
 
 use crate::fuse_roles::FileTarget;
 use crate::tools::try_run;
@@ -25,6 +25,18 @@ struct Unpluggable {
     file: FileTarget,
     /// The last order that it received.
     order: Mutex<String>,
+    /// The requests that are not answered.
+    waiting: Mutex<Vec<Incoming>>,
+}
+
+impl Unpluggable {
+    fn obey(&self, order: &str) {
+        order.clone_into(&mut self.order.lock().unwrap());
+        if order != "silent" {
+            let mut waiting = std::mem::take(&mut *self.waiting.lock().unwrap());
+            self.file.submit(&mut waiting);
+        }
+    }
 }
 
 impl Target for Unpluggable {
@@ -37,6 +49,9 @@ impl Target for Unpluggable {
     }
 
     fn submit(&self, batch: &mut Vec<Incoming>) {
+        if *self.order.lock().unwrap() == "silent" {
+            return self.waiting.lock().unwrap().append(batch);
+        }
         let fails = |op: Op| match self.order.lock().unwrap().as_str() {
             "gone" => Some(Failure::Io),
             "full" if op == Op::Write => Some(Failure::NoSpace),
@@ -53,7 +68,7 @@ impl Target for Unpluggable {
 }
 
 fn serve(file: &str, at: &Path) -> Result<(), Box<dyn Error>> {
-    let target = Arc::new(Unpluggable { file: FileTarget::open(file)?, order: Mutex::default() });
+    let target = Arc::new(Unpluggable { file: FileTarget::open(file)?, order: Mutex::default(), waiting: Mutex::default() });
     let mut session = Session::mount(NAME, THREADS, 1 << 20)?;
     move_mount(session.root().ok_or("the session has no mount")?, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     session.release();
@@ -64,7 +79,7 @@ fn serve(file: &str, at: &Path) -> Result<(), Box<dyn Error>> {
     println!("back");
     for line in std::io::stdin().lock().lines() {
         let line = line?;
-        target.order.lock().unwrap().clone_from(&line);
+        target.obey(&line);
         println!("{line}");
     }
     unmount(at, UnmountFlags::DETACH)?;
@@ -119,6 +134,11 @@ impl Plug {
     /// Makes the store refuse writes.
     pub fn fill(&mut self) {
         self.order("full");
+    }
+
+    /// Makes the store answer nothing any more.
+    pub fn silence(&mut self) {
+        self.order("silent");
     }
 
     /// Makes the store work again.

@@ -135,7 +135,8 @@ impl Rig {
     /// Runs a command about the volume of this rig, which has to end in time.
     pub fn onefold(&self, words: &[&str], patience_s: u64) -> Output {
         let run = format!("ONEFOLD_RUN_DIR={}", self.directory.path().join("run").display());
-        try_run(&[&["env", &run, ONEFOLD], words].concat(), patience_s)
+        let state = format!("ONEFOLD_STATE_DIR={}", self.directory.path().join("state").display());
+        try_run(&[&["env", &run, &state, ONEFOLD], words].concat(), patience_s)
     }
 
     /// Kills the server as soon as there is one that has not been killed yet.

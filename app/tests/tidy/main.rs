@@ -240,7 +240,8 @@ fn papers_say_where_everything_is() {
         }
         rows += 1;
         let place = cells.last().copied().unwrap_or_default();
-        let mut says = place.starts_with("planned") || place.strip_prefix("not built: ").is_some_and(|why| why.len() > 10);
+        let mut says = place.starts_with("planned")
+            || ["not built: ", "not measured: "].iter().any(|state| place.strip_prefix(state).is_some_and(|why| why.len() > 10));
         for word in quoted(place) {
             says |= names_a_place(word) || root().join(word).exists();
             if let Some(benchmark) = word.strip_prefix("bench ") {

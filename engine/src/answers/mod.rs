@@ -163,13 +163,13 @@ impl Answers {
         }
     }
 
-    /// Fails all requests that wait for an epoch, after a failed write or flush (A5).
-    pub fn fail_waiters(&mut self, store: &mut Store) {
+    /// Fails all requests that wait for an epoch: after a failed write or flush (A5), or where they have waited long enough for room.
+    pub fn fail_waiters(&mut self, store: &mut Store, failure: Failure) {
         let mut waiters = std::mem::take(&mut store.tables.open.waiters);
         if let Some(epoch) = &mut store.tables.committing {
             waiters.append(&mut epoch.waiters);
         }
-        waiters.into_iter().for_each(|request| store.refuse(request, Failure::Io));
+        waiters.into_iter().for_each(|request| store.refuse(request, failure));
     }
 
     /// Fails all parts that wait for content.

@@ -1,6 +1,7 @@
 //! Work in the background: after an opening the index is rebuilt, blocks that a crash left without a fingerprint get it again, and excess
-//! counts are returned; later, duplicates are found out of line, and a scrub looks for damage.
+//! counts are returned; later, duplicates are found out of line, and a scrub looks for damage. What is found damaged is marked as such.
 
+mod marking;
 mod out_of_line;
 mod pending_reads;
 mod rebuild;
@@ -8,6 +9,7 @@ mod rebuild_reads;
 mod recount;
 mod scrub;
 
+pub(crate) use marking::Marking;
 pub(crate) use out_of_line::OutOfLine;
 pub(crate) use rebuild::IndexRebuild;
 pub(crate) use recount::Recount;
@@ -19,4 +21,5 @@ pub(crate) struct Background {
     pub recount: Recount,
     pub out_of_line: OutOfLine,
     pub scrub: Scrub,
+    pub marking: Marking,
 }

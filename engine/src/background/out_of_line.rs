@@ -7,10 +7,10 @@
 //!    kept by its entry alone, until it is reclaimed.
 //! 5. Its reads are limited to a rate, and it makes no records while those of the open epoch fill a quarter of their memory; if somebody
 //!    waits for it, half of their memory, so that the epoch is sealed then.
-//! 6. On a full volume it begins at once, since it makes room.
+//! 6. On a full volume it begins at once, since it makes room. A sweep that has begun so goes on to its end.
 //! 7. Blocks that were deferred are read while candidates are gathered, and get their fingerprints (`naming.rs`).
 
-mod carriers;
+mod blocks;
 mod naming;
 mod sweep;
 
@@ -22,7 +22,7 @@ use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::GRANULE_BLOCKS;
 use crate::stats::OutOfLineCounts;
-use crate::store::{KnownSlots, Store};
+use crate::store::{BlocksRead, Store};
 use crate::units::{Epoch, Lbn, Pbn, Time, count};
 use std::collections::BTreeMap;
 
@@ -58,11 +58,15 @@ pub(crate) struct OutOfLine {
     batch: Skipped,
     /// While they are swept, they are in order of their tags.
     candidates: Vec<NamedLbn>,
-    /// The slots of carriers that it has read, and its reads of carriers that are under way.
-    known: KnownSlots,
+    /// The blocks that it has read, and its reads that are under way.
+    known: BlocksRead,
     reading: u64,
+    /// The blocks below this one are read singly: they could not be read together.
+    read_singly_until: Pbn,
     /// The blocks that candidates have left for later places, in these epochs: until later, their counts have the links that are gone.
     left: BTreeMap<Pbn, Epoch>,
+    /// The volume was full during this sweep.
+    makes_room: bool,
     /// A block that was deferred and could not be given its fingerprint.
     unnamed: Option<Pbn>,
     /// The LBNs that somebody asked for.
@@ -85,9 +89,11 @@ impl OutOfLine {
             stage: OutOfLineStage::Idle,
             batch: Skipped::new(0, 0),
             candidates: Vec::new(),
-            known: KnownSlots::default(),
+            known: BlocksRead::default(),
             reading: 0,
+            read_singly_until: Pbn(0),
             left: BTreeMap::new(),
+            makes_room: false,
             unnamed: None,
             asked,
             waits: false,
@@ -127,7 +133,7 @@ impl OutOfLine {
     }
 
     fn may_work(&self, store: &Store) -> bool {
-        let is_affordable = is_urgent(store) || store.adaptation.allowance().out_of_line > 0;
+        let is_affordable = self.makes_room || is_urgent(store) || store.adaptation.allowance().out_of_line > 0;
         is_affordable && !store.uncompared.is_paused && store.settings.finds_out_of_line() && !store.is_read_only()
     }
 
@@ -191,6 +197,7 @@ impl OutOfLine {
             return;
         }
         self.pause = None;
+        self.makes_room |= store.space.is_full();
         match self.stage {
             OutOfLineStage::Idle => {
                 if self.batch.named_max() == 0 {
@@ -227,7 +234,8 @@ impl OutOfLine {
         self.waits = true;
         let rate = store.settings.knobs.out_of_line_reads_per_second;
         let share = u64::from(store.adaptation.allowance().out_of_line);
-        let rate = if is_urgent(store) { rate.saturating_mul(URGENT) } else { (rate.saturating_mul(share) / 100).max(1) };
+        let rate =
+            if self.makes_room || is_urgent(store) { rate.saturating_mul(URGENT) } else { (rate.saturating_mul(share) / 100).max(1) };
         self.pause = Some(store.io.now.plus_ns((reads * 1_000_000_000).div_ceil(rate)));
     }
 
@@ -276,6 +284,7 @@ impl OutOfLine {
 
     fn end_sweep(&mut self, store: &mut Store) {
         self.known.clear();
+        (self.read_singly_until, self.makes_room) = (Pbn(0), false);
         self.batch.give_named(std::mem::take(&mut self.candidates));
         self.stage = OutOfLineStage::Idle;
         if self.batch.is_empty() && self.asked.first().is_none() {

@@ -187,7 +187,7 @@ impl IndexRebuild {
         let first = geometry.first_pbn(id);
         let blocks = GRANULE_BLOCKS.min(geometry.data_blocks - first.0);
         let in_use = space.census.kept + space.census.unique + space.census.shared;
-        let mut carriers = Vec::new();
+        let (mut carriers, mut saw_carriers) = (Vec::new(), 0);
         for i in 0..blocks {
             let entry = tables.pages.expect(id).content.fingerprint(index(i));
             let pbn = first + i;
@@ -195,16 +195,19 @@ impl IndexRebuild {
                 continue;
             }
             match entry.kind {
-                Kind::Fingerprint if !contents.suspects.contains(&pbn) => {
+                Kind::Fingerprint if !contents.suspects.contains(pbn) => {
                     self.met += 1;
                     self.entries += u64::from(entries.offer_before(&entry.value, pbn, in_use.saturating_sub(self.met)));
                 }
-                Kind::Carrier => carriers.push(pbn),
-                Kind::Checksum => self.saw_deferred |= entry.short().is_none(),
+                Kind::Carrier => {
+                    saw_carriers += 1;
+                    carriers.extend(Some(pbn).filter(|_| !entry.is_suspect()));
+                }
+                Kind::Checksum => self.saw_deferred |= entry.short().is_none() && !entry.is_suspect(),
                 _ => {}
             }
         }
-        space.carriers.saw(count(carriers.len()), tables.pages.expect(id).damaged != 0);
+        space.carriers.saw(saw_carriers, tables.pages.expect(id).damaged != 0);
         self.met += count(carriers.len());
         self.unnamed += count(unnamed.len());
         if !entries.takes_all(in_use.saturating_sub(self.met)) {

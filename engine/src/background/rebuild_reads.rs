@@ -80,11 +80,13 @@ impl IndexRebuild {
         }
     }
 
-    /// Enters the slots of a carrier that has been read. A carrier that does not match its entry is left to the next read of a client.
+    /// Enters the slots of a carrier that has been read. One that does not match its entry is damaged.
     pub fn carrier_arrived(&mut self, store: &mut Store, pbn: Pbn, authenticator: Fingerprint, arrived: &Arrived) {
         let block = arrived.buffer.block(0);
         if arrived.result.is_ok() && unit::claims(block) == authenticator && store.authentic(pbn, block).is_some() {
             self.entries += store.offer_slots(pbn, block);
+        } else {
+            store.entry_is_wrong(pbn, arrived.result.is_err());
         }
         store.space.unpin(pbn);
         self.read_ended(store);

@@ -43,6 +43,8 @@ pub enum Finding {
     LinkOutOfRange { lbn: Lbn, pbn: Pbn },
     /// Logical blocks whose entries say that they are lost to damage of earlier days.
     LostEntries { first: Lbn, blocks: u64 },
+    /// Logical blocks whose entries stood in damaged sectors of the map, and of which the log says nothing.
+    UnknownEntries { first: Lbn, blocks: u64 },
     /// Blocks whose count says that it is not known, after damage of earlier days.
     RefsUnknown { first: Pbn, blocks: u64 },
     /// A block has more links than its count: the most dangerous of all, it may be freed while it is in use (P3).
@@ -93,6 +95,7 @@ impl Finding {
             Self::BadEntry { .. } => "bad-entry",
             Self::LinkOutOfRange { .. } => "link-out-of-range",
             Self::LostEntries { .. } => "lost-entries",
+            Self::UnknownEntries { .. } => "unknown-entries",
             Self::RefsUnknown { .. } => "refs-unknown",
             Self::RefsTooLow { .. } => "refs-too-low",
             Self::LinkToFree { .. } => "link-to-free",
@@ -135,6 +138,10 @@ impl fmt::Display for Finding {
             Self::LinkOutOfRange { lbn, pbn } => write!(f, "{lbn} maps to {pbn}, beyond the data"),
             Self::LostEntries { first, blocks } => {
                 write!(f, "{blocks} logical blocks from {first} on are lost; writing or discarding them heals them")
+            }
+            Self::UnknownEntries { first, blocks } => {
+                let last = Lbn(first.get() + blocks - 1);
+                write!(f, "what the {blocks} logical blocks {first} to {last} hold stood in a damaged part of the map: reads of them fail")
             }
             Self::RefsUnknown { first, blocks } => write!(f, "the counts of {blocks} blocks from {first} on are not known"),
             Self::RefsTooLow { pbn, refs, links } => write!(f, "{pbn} has {links} links, but a count of {refs}"),

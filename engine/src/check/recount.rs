@@ -35,6 +35,7 @@ pub(super) struct Recount<'a> {
     /// Links that could not be read may be anywhere.
     links_lost: bool,
     lost: Run,
+    unknown_entries: Run,
     unknown: Run,
     garbage: (u64, u64),
     passes: u64,
@@ -90,6 +91,7 @@ impl<'a> Recount<'a> {
             linked: LinkedPages::new(geometry.pages(Region::Map), memory / 8),
             links_lost: false,
             lost: Run::default(),
+            unknown_entries: Run::default(),
             unknown: Run::default(),
             garbage: (0, 0),
             passes: 0,
@@ -174,6 +176,7 @@ impl<'a> Recount<'a> {
         if self.passes == 0 {
             self.count_links_of(0..pages, window);
             self.lost.finish(&mut self.teller, lost_entries);
+            self.unknown_entries.finish(&mut self.teller, unknown_entries);
             return;
         }
         let mut page = 0;
@@ -187,7 +190,7 @@ impl<'a> Recount<'a> {
     }
 
     fn count_links_of(&mut self, pages: Range<u64>, window: &Range<u64>) {
-        let Self { superblock, scan, teller, counts, extents, links, linked, links_lost, lost, .. } = self;
+        let Self { superblock, scan, teller, counts, extents, links, linked, links_lost, lost, unknown_entries: unknown, .. } = self;
         let (geometry, has_slots) = (&superblock.geometry, superblock.has_slots());
         let look = if self.passes == 0 { Look::First } else { Look::Again };
         scan.pages(Region::Map, pages, look, teller, &mut |teller, id, opened| {
@@ -201,7 +204,11 @@ impl<'a> Recount<'a> {
                 let first = first + first_entry;
                 let entries = geometry.logical_blocks.saturating_sub(first).min(per_sector);
                 if !opened.is_sound(sector) {
-                    counts.lost += if look == Look::First { entries } else { 0 };
+                    if look == Look::First {
+                        counts.lost += entries;
+                        let is_unknown = |i: &u64| opened.content.stored_map(index(first_entry + i)) == Ok(MapEntry::Lost);
+                        (0..entries).filter(is_unknown).for_each(|i| unknown.push(first + i, 1, teller, unknown_entries));
+                    }
                     continue;
                 }
                 for i in 0..per_sector {
@@ -285,6 +292,8 @@ impl<'a> Recount<'a> {
                     Judgement::Broken(finding) => teller.tell(finding),
                 }
                 match (entry.filter(|e| !e.is_none()), content.as_mut()) {
+                    // Nothing needs its content, and nothing will: it was found damaged, and healed elsewhere or given up.
+                    (Some(entry), _) if entry.is_suspect() && block.links.number() == 0 => (),
                     (Some(entry), Some(content)) => content.add(pbn, entry, block.links.slot_max()),
                     (None, _) if block.links.number() > 0 => counts.not_comparable += 1,
                     _ => (),
@@ -317,6 +326,10 @@ fn bad_entry(id: PageId, i: usize) -> Finding {
 
 fn lost_entries(first: u64, blocks: u64) -> Finding {
     Finding::LostEntries { first: Lbn(first), blocks }
+}
+
+fn unknown_entries(first: u64, blocks: u64) -> Finding {
+    Finding::UnknownEntries { first: Lbn(first), blocks }
 }
 
 fn refs_unknown(first: u64, blocks: u64) -> Finding {

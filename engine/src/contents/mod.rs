@@ -3,16 +3,17 @@
 
 mod cache;
 mod held;
+mod suspects;
 
 pub(crate) use cache::ReadCache;
 pub(crate) use held::{HeldBlock, HeldBlocks, HeldState};
+pub(crate) use suspects::Suspects;
 
 use crate::buffer::Slice;
 use crate::interface::RequestId;
 use crate::map::Map;
 use crate::memory::Accountant;
 use crate::units::Pbn;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// New blocks with neighbouring PBNs that one command writes.
@@ -26,8 +27,7 @@ pub(crate) struct WriteRun {
 /// Content of blocks.
 pub(crate) struct Contents {
     pub cache: ReadCache,
-    /// Blocks whose content was found damaged since the volume was opened. No write links to them.
-    pub suspects: BTreeSet<Pbn>,
+    pub suspects: Suspects,
     /// Writes that wait to be compared with a stored block, by block. One read is under way for all of them.
     pub comparing: Map<Pbn, Vec<usize>>,
     /// The blocks that are gathered for the next write of content.

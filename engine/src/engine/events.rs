@@ -25,7 +25,9 @@ impl Engine {
             Some(IoFor::ReadForFingerprint { first }) => background.rebuild.unnamed_arrived(store, first, &arrived),
             Some(IoFor::ReadForIndex { pbn, authenticator }) => background.rebuild.carrier_arrived(store, pbn, authenticator, &arrived),
             Some(IoFor::ReadForNaming { first, wanted }) => background.out_of_line.unnamed_arrived(store, first, wanted, &arrived),
-            Some(IoFor::ReadForOutOfLine { pbn, value }) => background.out_of_line.carrier_arrived(store, pbn, value, &arrived),
+            Some(IoFor::ReadForOutOfLine { first, entries }) => {
+                background.out_of_line.blocks_arrived(store, scheme, answers, (first, entries), &arrived);
+            }
             Some(IoFor::ReadForScrub) => background.scrub.arrived(store, scheme, &arrived),
             Some(what @ (IoFor::ReadForScan { .. } | IoFor::ReadForVerification { .. } | IoFor::PageForVerification(_))) => {
                 let step = recovery.log_read_arrived(store, scheme, answers, what, arrived);
@@ -69,6 +71,7 @@ impl Engine {
             IoFor::PageWrite { id, removed } => {
                 if store.tables.page_written(&mut store.io, id, removed, stamp, result) {
                     scheme.page_written(store, id, stamp);
+                    store.go_on_marking();
                     self.go_on_closing_if_begun();
                 }
             }
@@ -144,6 +147,7 @@ impl Engine {
     /// Goes on with what any flush allows.
     fn after_any_flush(&mut self) {
         let store = &mut self.store;
+        store.go_on_marking();
         let mark = store.io.durability.mark;
         while store.io.durability.removed.front().is_some_and(|(stamp, _)| *stamp <= mark) {
             let Some((_, blocks)) = store.io.durability.removed.pop_front() else { break };
@@ -161,11 +165,16 @@ impl Engine {
         }
     }
 
-    pub(super) fn on_discarded(&mut self, io: IoId) {
-        // A discard may fail: then it has discarded nothing.
-        if let Some(IoFor::Discard { first, blocks }) = self.store.io.end(io) {
-            self.store.space.discards -= 1;
-            (0..blocks).for_each(|i| self.store.space.unpin(first + i));
+    pub(super) fn on_discarded(&mut self, io: IoId, result: Result<(), IoFailure>) {
+        let Store { io: ios, space, .. } = &mut self.store;
+        match ios.end(io) {
+            // A discard may fail: then it has discarded nothing.
+            Some(IoFor::Discard { first, blocks }) => {
+                space.discards -= 1;
+                (0..blocks).for_each(|i| space.unpin(first + i));
+            }
+            Some(IoFor::Fill { first, blocks }) => space.stock_filled(ios, first, blocks, result.is_ok()),
+            _ => debug_assert!(false, "a discard that nobody asked for ended"),
         }
     }
 

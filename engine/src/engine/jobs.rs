@@ -17,7 +17,7 @@ pub(super) struct Job {
     pub go_on: fn(&mut Engine),
 }
 
-pub(super) const JOBS: [Job; 7] = [
+pub(super) const JOBS: [Job; 8] = [
     Job {
         name: "scan of refs pages",
         needs_service: false,
@@ -47,6 +47,12 @@ pub(super) const JOBS: [Job; 7] = [
     },
     Job { name: "scrub", needs_service: true, rests: |engine| engine.background.scrub.rests(&engine.store), go_on: Engine::scrub },
     Job { name: "giving back", needs_service: false, rests: |engine| !engine.store.space.gives_back(), go_on: Engine::give_back },
+    Job {
+        name: "stock",
+        needs_service: true,
+        rests: |engine| !engine.store.space.is_stock_low(&engine.store.io),
+        go_on: Engine::fill_stock,
+    },
     // A replayed acknowledgement may need a block, too.
     Job {
         name: "blocks for those that wait",

@@ -6,7 +6,7 @@
 
 use super::Engine;
 use crate::buffer::BufferMut;
-use crate::interface::{Action, IoFailure, Notice};
+use crate::interface::{Action, Failure, IoFailure, Notice};
 use crate::io::{FlushFor, Stage};
 use crate::recovery::{NextStep, Recovery, StepOutcome};
 use crate::schedule::Task;
@@ -51,6 +51,7 @@ impl Engine {
             store.io.stage = Stage::Serving;
             store.io.notice(Notice::Serving);
             store.io.schedule.push(Task::Admit);
+            store.go_on_marking();
             // The opening may have found more than memory is meant for, and the next write may be far off.
             if !store.io.failed && !store.io.read_only {
                 scheme.serves(store);
@@ -73,9 +74,12 @@ impl Engine {
         store.io.failed = true;
         store.io.notice(notice);
         store.release_unsent_content();
-        answers.fail_waiters(store);
+        answers.fail_waiters(store, Failure::Io);
         requests.fail_writes(store);
         answers.fail_content_waiters(store);
+        // No find is kept any more.
+        let waited = store.contents.suspects.end_waiting();
+        store.io.schedule.ready.extend(waited);
         // An opening may wait for a checkpoint.
         store.io.schedule.push(Task::Checkpoint);
     }
@@ -89,6 +93,7 @@ impl Engine {
                 let Self { store, answers, scheme, .. } = self;
                 scheme.end_commit(store, answers);
                 store.warn_when_filling();
+                store.go_on_marking();
                 self.serve_when_replayed();
                 if self.store.is_ledger_update_due() {
                     self.scheme.update_superblock(&mut self.store);
@@ -174,6 +179,7 @@ impl Engine {
     /// Goes on when a superblock update is durable (or the volume has failed).
     pub(super) fn superblock_flushed(&mut self) {
         self.store.medium.is_busy = false;
+        self.store.go_on_marking();
         let reached = self.scheme.superblock_written(&mut self.store);
         self.checkpoint_progressed(Ok(reached));
         let Self { store, answers, scheme, recovery, .. } = self;
@@ -203,7 +209,7 @@ impl Engine {
         if !self.close_asked || self.store.io.stage.is_before_service() {
             return;
         }
-        if self.store.io.stage == Stage::Serving && self.requests.are_none() {
+        if self.store.io.stage == Stage::Serving && self.requests.are_none() && self.store.is_damage_kept() {
             self.store.io.stage = Stage::ClosingEpochs;
         }
         self.go_on_closing();
@@ -278,6 +284,7 @@ impl Engine {
                 scheme.close_superblock(store);
                 // The next opening goes on with these.
                 store.medium.superblock.recount_position = background.recount.position();
+                background.scrub.closes(store);
                 store.medium.superblock.garbage_possible &= !store.space.returned.is_unsaid;
                 store.write_superblock();
             }

@@ -12,7 +12,7 @@ mod report;
 mod turn;
 
 use crate::answers::{Answers, Journal};
-use crate::background::{Background, IndexRebuild, OutOfLine, Recount, Scrub};
+use crate::background::{Background, IndexRebuild, Marking, OutOfLine, Recount, Scrub};
 use crate::buffer::Home;
 use crate::format::page::Region;
 use crate::format::superblock::Superblock;
@@ -25,6 +25,7 @@ use crate::scheme::Scheme;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::units::{Bytes, Pbn, Time};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// An open deduplicating volume.
@@ -54,7 +55,13 @@ impl Engine {
             requests: Requests::default(),
             scheme: Scheme::default(),
             recovery: Recovery::default(),
-            background: Background { rebuild, recount, out_of_line: OutOfLine::new(&store), scrub: Scrub::new(&store) },
+            background: Background {
+                rebuild,
+                recount,
+                out_of_line: OutOfLine::new(&store),
+                scrub: Scrub::new(&store),
+                marking: Marking::default(),
+            },
             store,
             close_asked: false,
         }
@@ -63,6 +70,12 @@ impl Engine {
     /// Takes over what the last server has left, before the first event.
     pub fn replay(&mut self, legacy: Legacy) {
         Recovery::take_journal(&mut self.store, &mut self.answers, legacy);
+    }
+
+    /// Takes, before the first event, the ranges of the store at which its host has never written anything. Only a store in a file has
+    /// such ranges, and is treated as one from then on.
+    pub fn take_unwritten(&mut self, ranges: &[Range<Bytes>]) {
+        self.store.space.take_unwritten(ranges);
     }
 
     #[cold]
@@ -85,7 +98,7 @@ impl Engine {
             Event::Read { io, buffer, digests, result } => self.on_read(io, Arrived { buffer, digests, result }),
             Event::Written { io, result } => self.on_written(io, result),
             Event::Flushed { io, result } => self.on_flushed(io, result),
-            Event::Discarded { io, .. } => self.on_discarded(io),
+            Event::Discarded { io, result } => self.on_discarded(io, result),
             Event::Digested { io, digest } => {
                 if let Some(IoFor::DigestForWrite { op }) = store.io.end(io) {
                     requests.write_digested(store, scheme, answers, op, digest);

@@ -13,12 +13,15 @@ impl Engine {
     pub fn stats(&self) -> Stats {
         let Self { store, scheme, background, .. } = self;
         let (space, geometry, accountant) = (&store.space, &store.geometry, &store.memory.accountant);
+        let gone = space.removed_links(&store.tables, scheme.unlinked().chain(store.settle.unlinked()));
         Stats {
             ledger: store.io.ledger.clone(),
             phase: self.phase(),
             opening: self.progress(),
+            failed: store.io.failed,
             read_only: store.is_read_only(),
-            full: space.is_full(),
+            full: space.shows_full(gone.blocks, store.io.stage),
+            full_on_host: space.is_full_on_host(store.io.stage),
             data_blocks: geometry.data_blocks,
             logical_blocks: geometry.logical_blocks,
             reserve_blocks: geometry.reserve_blocks,
@@ -28,7 +31,7 @@ impl Engine {
             shared_blocks: space.census.shared,
             free_complete: space.scan_complete(),
             map_links: space.map_links(),
-            gone: space.removed_links(&store.tables, scheme.unlinked().chain(store.settle.unlinked())),
+            gone,
             lifetime: store.lifetime(),
             saved_generation: store.saved_generation(),
             has_slots: store.medium.superblock.has_slots(),
@@ -44,6 +47,18 @@ impl Engine {
             recount_running: background.recount.running(),
             memory: Part::ALL.iter().map(|&p| (p.name(), accountant.used(p), accountant.peak(p), accountant.limit(p))).collect(),
         }
+    }
+
+    /// Whether writes that the store refuses for want of room are to be sent again.
+    #[must_use]
+    pub fn waits_for_room(&self) -> bool {
+        self.store.space.waits_for_room(&self.store.io)
+    }
+
+    /// Whether acknowledged writes of the last server are lost, and no flush has failed yet to report it.
+    #[must_use]
+    pub fn owes_word_of_loss(&self) -> bool {
+        self.answers.journal.lost
     }
 
     /// The counts since the volume was opened.

@@ -5,7 +5,7 @@
 
 use super::Engine;
 use super::jobs::JOBS;
-use crate::interface::Action;
+use crate::interface::{Action, Failure};
 use crate::io::Stage;
 use crate::memory::Part;
 use crate::schedule::Task;
@@ -34,6 +34,9 @@ impl Engine {
             }
             self.scheme.retry_starved(&mut self.store);
             self.commit_if_due();
+            if self.store.space.is_refused() {
+                self.end_waits_for_store();
+            }
             let store = &mut self.store;
             if !store.io.failed && store.io.stage.commits() {
                 store.tables.write_back(&mut store.io);
@@ -48,6 +51,24 @@ impl Engine {
         self.charge();
         self.store.space.retry_if_due(&mut self.store.io);
         self.set_wake();
+    }
+
+    /// Answers requests that have waited long enough for a store that refuses writes for want of room: no commit ends meanwhile.
+    #[cold]
+    fn end_waits_for_store(&mut self) {
+        let Self { store, requests, answers, .. } = self;
+        if store.io.failed || store.io.stage != Stage::Serving {
+            return;
+        }
+        if !store.space.waiters.is_empty() || requests.are_admissions_waiting() {
+            if let Some(failure) = store.space.no_room(&mut store.io) {
+                requests.go_without_space(store, answers, failure);
+                requests.turn_away(store, failure);
+            }
+        }
+        if store.space.has_waited_for_store(&store.io) {
+            answers.fail_waiters(store, Failure::NoSpace);
+        }
     }
 
     /// Writes pages before their time, since too many are dirty.
@@ -78,6 +99,7 @@ impl Engine {
             Task::Recount => self.recount(),
             Task::OutOfLine => self.work_out_of_line(),
             Task::Scrub => self.scrub(),
+            Task::Mark => self.mark_suspects(),
             Task::Scan => {
                 store.space.scan_waits = false;
                 self.scan_refs();
@@ -167,6 +189,15 @@ impl Engine {
         }
     }
 
+    /// Keeps what was found damaged.
+    #[cold]
+    fn mark_suspects(&mut self) {
+        let Self { store, scheme, background, .. } = self;
+        if store.io.stage == Stage::Serving {
+            background.marking.go_on(store, scheme);
+        }
+    }
+
     /// Enters decrements and fingerprints in their pages, as far as these are in memory.
     fn settle(&mut self) {
         if self.store.io.failed {
@@ -175,6 +206,7 @@ impl Engine {
         self.store.settle_all();
         self.find_space_for_waiters();
         let store = &mut self.store;
+        store.go_on_marking();
         if store.settle.is_empty() {
             store.space.discard_freed(&mut store.io, &mut store.tables, false);
             if store.settings.noncritical_delay_ms == 0 {
@@ -206,6 +238,12 @@ impl Engine {
         store.space.give_back(&mut store.io, &mut store.tables);
     }
 
+    /// Writes zeros ahead for the stock of a store in a file.
+    pub(super) fn fill_stock(&mut self) {
+        let Store { space, io, tables, .. } = &mut self.store;
+        space.fill_stock(io, tables);
+    }
+
     /// Finds blocks for the writes that wait for one: first those that are free but not ready, then those that a commit frees, then those
     /// that are kept for deduplication alone. When none of these is left, the writes get ENOSPC.
     #[inline(never)]
@@ -215,11 +253,11 @@ impl Engine {
             return;
         }
         store.space.prepare_free_blocks(&mut store.io, &mut store.tables);
-        if store.space.waiters.is_empty() || !store.io.schedule.ready.is_empty() || store.space.preparing.is_some() {
+        if store.space.waiters.is_empty() || !store.io.schedule.ready.is_empty() || store.space.search_waits() {
             return;
         }
-        let looking = store.space.fruitless <= store.space.granules() && store.space.census.free > 0;
-        if looking && store.space.ready.is_empty() {
+        let looking = store.space.is_searching() && store.space.census.free > 0;
+        if looking && !store.space.has_ready() {
             store.io.schedule.more_background = true;
             return;
         }

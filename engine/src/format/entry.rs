@@ -9,6 +9,10 @@ pub const MAP_ENTRY_SIZE: usize = 5;
 pub const FINGERPRINT_ENTRY_SIZE: usize = 20;
 /// Bytes of a short name ([`Fingerprint::short`]).
 pub const SHORT_NAME_SIZE: usize = 4;
+/// Bytes of the authenticator that the entry of a carrier has. The number of its slots follows, in the lowest bits of the next byte.
+pub const AUTHENTICATOR_PART: usize = 8;
+/// The bits of that number.
+pub const SLOT_COUNT_BITS: u32 = 4;
 
 /// A count that is not known, after damage: the block is not free, not decremented and not linked to.
 pub const REFS_UNKNOWN: u8 = 255;
@@ -31,6 +35,8 @@ const LOST: u64 = 2;
 /// The two bits of the last byte that a [`Fingerprint`] leaves zero.
 const KIND_SHIFT: u32 = 6;
 const KIND_MASK: u8 = 0b1100_0000;
+/// The bit of the last byte of kind 2 that is set for suspect content. Checksums and short names leave it zero.
+const SUSPECT_BIT: u8 = 0b0010_0000;
 
 /// Bytes that are no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,9 +118,10 @@ pub enum Kind {
     None,
     /// The first 158 bits of the digest of its content.
     Fingerprint,
-    /// The checksum of content that is not for dedup; or the short name of content whose fingerprint a crash kept from its page.
+    /// The checksum of content that is not for dedup; the short name of content whose fingerprint a crash kept from its page; or the
+    /// fingerprint of suspect content.
     Checksum,
-    /// The beginning of the authenticator of a carrier or pack, and tags of its slots.
+    /// The beginning of the authenticator of a carrier or pack, and tags of its slots, none if it is suspect.
     Carrier,
 }
 
@@ -183,10 +190,41 @@ impl FingerprintEntry {
         (self.kind == Kind::Checksum && rest.iter().all(|&byte| byte == 0)).then(|| u32::from_le_bytes([a, b, c, d]))
     }
 
+    /// The entry that the block has once its content was found damaged. It still shows whether the content is right, but no duplicate is
+    /// found by it. One that identifies no content stays as it is.
+    #[must_use]
+    pub fn suspect(self) -> Self {
+        let mut value = self.value;
+        match self.kind {
+            Kind::None | Kind::Checksum => self,
+            Kind::Fingerprint => {
+                value.0[FINGERPRINT_ENTRY_SIZE - 1] |= SUSPECT_BIT;
+                Self { kind: Kind::Checksum, value }
+            }
+            Kind::Carrier => {
+                value.0[AUTHENTICATOR_PART..].fill(0);
+                Self { kind: Kind::Carrier, value }
+            }
+        }
+    }
+
+    /// Whether the entry says that its content was found damaged.
+    #[must_use]
+    pub fn is_suspect(&self) -> bool {
+        match self.kind {
+            Kind::None | Kind::Fingerprint => false,
+            Kind::Checksum => self.value.0[FINGERPRINT_ENTRY_SIZE - 1] & SUSPECT_BIT != 0,
+            Kind::Carrier => self.value.0[AUTHENTICATOR_PART] & ((1 << SLOT_COUNT_BITS) - 1) == 0,
+        }
+    }
+
     /// Whether a block's bytes are what an entry of kind 1 or 2 says; none of another kind's.
     #[must_use]
     pub fn is_of(&self, fingerprinter: &Fingerprinter, block: &[u8; BLOCK_SIZE]) -> Option<bool> {
         match (self.kind, self.short()) {
+            (Kind::Checksum, _) if self.is_suspect() => {
+                Some(matches!(fingerprinter.digest(block), Digest::Of(value) if Self::of(value).suspect() == *self))
+            }
             (Kind::Checksum, None) => Some(fingerprinter.checksum(block) == self.value),
             // A block of zeros is never stored, so nothing names one.
             (Kind::Checksum, Some(short)) => Some(matches!(fingerprinter.digest(block), Digest::Of(value) if value.short() == short)),
@@ -296,6 +334,24 @@ mod tests {
         assert_eq!(FingerprintEntry::decode(&[0; 20]), Ok(FingerprintEntry::NONE));
         assert_eq!(FingerprintEntry { kind: Kind::Fingerprint, value }.encode()[19], 0b0111_1111);
         assert_eq!(FingerprintEntry { kind: Kind::Carrier, value }.encode()[19], 0xff);
+    }
+
+    #[test]
+    fn a_suspect_entry_says_what_its_block_holds_and_names_no_duplicate() {
+        let fingerprinter = Fingerprinter::new(crate::fingerprint::Algorithm::Blake3, [7; 32]);
+        let (block, other) = ([3; BLOCK_SIZE], [4; BLOCK_SIZE]);
+        let Digest::Of(value) = fingerprinter.digest(&block) else { panic!("it is not zero") };
+        let (whole, checksum) = (FingerprintEntry::of(value), FingerprintEntry::of_checksum(fingerprinter.checksum(&block)));
+        let suspect = whole.suspect();
+        assert!(suspect.is_suspect() && suspect.kind != Kind::Fingerprint && suspect.short().is_none());
+        assert_eq!(suspect.is_of(&fingerprinter, &block), Some(true));
+        assert_eq!(suspect.is_of(&fingerprinter, &other), Some(false));
+        assert!(suspect.proves(&fingerprinter, Digest::Of(value), &block));
+        assert_eq!((suspect.suspect(), FingerprintEntry::decode(&suspect.encode())), (suspect, Ok(suspect)));
+        for found in [whole, checksum, FingerprintEntry::of_short(value.short()), FingerprintEntry::NONE] {
+            assert!(!found.is_suspect(), "{found:?}");
+        }
+        assert_eq!(checksum.suspect(), checksum, "nothing is found by a checksum");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod extent;
 mod grow;
 mod lookup;
 mod plan;
+mod stock;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -22,3 +23,4 @@ pub use extent::{Extent, ExtentKind};
 pub use lookup::Geometry;
 pub(crate) use lookup::entry_of;
 pub use plan::Wish;
+pub(crate) use stock::PIECE_BLOCKS;

@@ -19,11 +19,12 @@ mod values;
 pub use super::key::Key;
 pub use super::refused::SuperblockError;
 pub use super::version::{MAGIC, VERSION};
+pub use bounds::{FULL_WAIT_S_MAX, MEMORY_BYTES_MAX};
 pub use content::Superblock;
 pub use fields::{
-    COMPATIBLE_INDEX, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SEAMS, INCOMPATIBLE_SLOTS,
-    LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class, at_extent, at_range,
+    COMPATIBLE_INDEX, INCOMPATIBLE_DEFAULTS, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SEAMS,
+    INCOMPATIBLE_SLOTS, LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class, at_extent, at_range,
 };
 pub use parts::{ClassTotals, Features, Lifetime, ProtectedRange, Uncompared};
-pub use scrub::{ScrubPart, ScrubProgress};
-pub use settings::{CommitMode, Persistence, StartSettings};
+pub use scrub::{EndedScrubs, ScrubFound, ScrubPart, ScrubProgress};
+pub use settings::{CommitMode, Compression, FULL_WAIT_S_DEFAULT, MEMORY_BYTES_DEFAULT, Persistence, StartSettings};

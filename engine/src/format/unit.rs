@@ -16,6 +16,7 @@ use super::counter::COUNTER_MAX;
 use super::places::{self, PLACES_BYTES, PLACES_MAX, Places};
 use super::record::{Coder, Record};
 use crate::fingerprint::Fingerprint;
+use crate::format::entry::{FingerprintEntry, Kind};
 use crate::units::{BLOCK_SIZE, Epoch, Pbn, count, index};
 use authenticator::Authenticator;
 use fields::read_flags;
@@ -211,6 +212,13 @@ pub fn claims(bytes: &[u8; BLOCK_SIZE]) -> Fingerprint {
 #[must_use]
 pub fn is_named_by(value: &Fingerprint, bytes: &[u8; BLOCK_SIZE]) -> bool {
     carrier_entry::is_of(value, at::AUTHENTICATOR.of(bytes))
+}
+
+/// Whether the kind-3 entry of these bytes, if they are a unit, has this value, perhaps as a suspect's. They may be none.
+#[must_use]
+pub fn may_have_entry(value: &Fingerprint, bytes: &[u8; BLOCK_SIZE]) -> bool {
+    let entry = FingerprintEntry { kind: Kind::Carrier, value: claims(bytes) };
+    [entry, entry.suspect()].iter().any(|entry| entry.value == *value)
 }
 
 /// Whether this volume made these bytes for this place.

@@ -140,7 +140,16 @@ impl Io {
         let length = Blocks(blocks).bytes();
         self.ledger.device_discarded_bytes += length.0;
         let io = self.begin(IoFor::Discard { first, blocks });
-        self.out.push(Action::Discard { io, at, length });
+        self.out.push(Action::Discard { io, at, length, fill: false });
+    }
+
+    /// Sends zeros to blocks that hold nothing, so that the host of the store has written there.
+    pub fn fill(&mut self, first: Pbn, at: Bytes, blocks: u64) {
+        let length = Blocks(blocks).bytes();
+        self.ledger.wrote(Class::Data, length.0);
+        self.ledger.filled_bytes += length.0;
+        let io = self.begin(IoFor::Fill { first, blocks });
+        self.out.push(Action::Discard { io, at, length, fill: true });
     }
 
     /// Asks for the digest of a block that the engine has composed.

@@ -32,11 +32,11 @@ pub(crate) enum IoFor {
         /// The value of the carrier's entry.
         authenticator: Fingerprint,
     },
-    /// Reads a carrier for the work out of line.
+    /// Reads blocks for the work out of line, from this one on.
     ReadForOutOfLine {
-        pbn: Pbn,
-        /// The value of the carrier's entry.
-        value: Fingerprint,
+        first: Pbn,
+        /// The entry of each block.
+        entries: Vec<FingerprintEntry>,
     },
     /// Reads blocks that lack a whole fingerprint.
     ReadForFingerprint {
@@ -77,6 +77,11 @@ pub(crate) enum IoFor {
     /// Reads the front copies of the superblock before an update.
     SuperblockRead,
     Discard {
+        first: Pbn,
+        blocks: u64,
+    },
+    /// Writes zeros to free blocks, for the stock of a store in a file.
+    Fill {
         first: Pbn,
         blocks: u64,
     },

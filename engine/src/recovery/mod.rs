@@ -159,8 +159,8 @@ impl Recovery {
         match reserved {
             Reserved::Enough => {}
             Reserved::Waits => return,
-            Reserved::Lacks if store.space.preparing.is_some() => return,
-            Reserved::Lacks if store.space.fruitless <= store.space.granules() => return store.io.schedule.push(Task::OpenLog),
+            Reserved::Lacks if store.space.search_waits() => return,
+            Reserved::Lacks if store.space.is_searching() => return store.io.schedule.push(Task::OpenLog),
             // The volume is full. To close a log one place is enough, and checkpoints then free others. For an empty log they could free
             // nothing.
             Reserved::Lacks if !store.medium.superblock.is_log_live() => {

@@ -10,6 +10,7 @@
 //!    before the next. So a repair that is cut off at any write leaves no count below its links (P3), and the next one goes on.
 //! 6. At the end all copies of the superblock are written, one pair after the other.
 //! 7. A damaged log is cut off before its damage (`cut.rs`). The pages that its records change are written first of all.
+//! 8. The plan may come from what a killed server has left in the device's cache: that is flushed before anything is written (R8).
 
 mod bits;
 mod counts;
@@ -138,6 +139,7 @@ pub fn carry_out<M: RepairMedium>(
     listener: &mut dyn Listener,
 ) -> Result<(), RepairError> {
     let Plan { mut superblock, cut, fates, bits, map, groups, .. } = plan;
+    medium.flush()?;
     if let Some(cut) = &cut {
         let mut damaged = cut.kept_damaged(&superblock);
         superblock::write(medium, &mut damaged)?;

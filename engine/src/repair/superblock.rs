@@ -1,4 +1,7 @@
 //! The superblock of a volume that nobody serves: it is read, changed, and written into all copies.
+//!
+//! A server may have been killed during an update. Then the device's cache has the newest pair of copies, and nothing else is known to be
+//! durable: it is flushed before it is read, and so before the other pair is written (R8).
 
 use super::error::RepairError;
 use super::write::{RepairMedium, superblock as write_copies};
@@ -35,10 +38,7 @@ pub fn change_superblock<M: RepairMedium>(
     device_bytes: Bytes,
     change: impl FnOnce(&mut Superblock),
 ) -> Result<Superblock, RepairError> {
-    if !writable(medium, device_bytes)?.superblock.is_whole_in_pages() {
-        return Err(RepairError::NotClosed);
-    }
-    change_open_superblock(medium, device_bytes, change)
+    changed(medium, device_bytes, change, Superblock::is_whole_in_pages)
 }
 
 /// Changes the superblock of a volume that may not have been closed, such as a copy of an attached one: the next opening recovers it as it
@@ -51,7 +51,21 @@ pub fn change_open_superblock<M: RepairMedium>(
     device_bytes: Bytes,
     change: impl FnOnce(&mut Superblock),
 ) -> Result<Superblock, RepairError> {
-    let mut superblock = Chosen::into_service(writable(medium, device_bytes)?);
+    changed(medium, device_bytes, change, |_| true)
+}
+
+fn changed<M: RepairMedium>(
+    medium: &mut M,
+    device_bytes: Bytes,
+    change: impl FnOnce(&mut Superblock),
+    may_change: impl FnOnce(&Superblock) -> bool,
+) -> Result<Superblock, RepairError> {
+    medium.flush()?;
+    let chosen = writable(medium, device_bytes)?;
+    if !may_change(&chosen.superblock) {
+        return Err(RepairError::NotClosed);
+    }
+    let mut superblock = Chosen::into_service(chosen);
     change(&mut superblock);
     write(medium, &mut superblock)?;
     Ok(superblock)

@@ -10,6 +10,7 @@ use crate::memory::Part;
 use crate::scheme::Scheme;
 use crate::store::Store;
 use crate::units::SECTOR_BYTES;
+use std::collections::VecDeque;
 
 /// Whether such a request changes what LBNs mean. It then takes records, which need room in memory.
 fn changes(op: Op) -> bool {
@@ -41,6 +42,20 @@ impl Requests {
             let Some(request) = self.admission.pop_front() else { return };
             self.dispatch(store, scheme, answers, request);
         }
+    }
+
+    /// Whether requests wait for memory.
+    pub fn are_admissions_waiting(&self) -> bool {
+        !self.admission.is_empty()
+    }
+
+    /// Refuses the writes that wait for memory, which no commit frees while the store refuses writes for want of room.
+    #[cold]
+    pub fn turn_away(&mut self, store: &mut Store, failure: Failure) {
+        let (writes, others) = std::mem::take(&mut self.admission).into_iter().partition(|request| request.op == Op::Write);
+        self.admission = others;
+        let writes: VecDeque<Request> = writes;
+        writes.into_iter().for_each(|request| store.refuse(request.id, failure));
     }
 
     /// Admits discards before the writes that wait for space, since only discards may bring some.

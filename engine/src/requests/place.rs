@@ -54,7 +54,7 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
         return Ok(());
     };
     let found = if is_lone {
-        store.find_unchanged(lbn, &fingerprint, compared)?
+        store.find_unchanged(lbn, slice, &fingerprint, compared)?
     } else {
         store.find_duplicate(lbn, slice, &fingerprint, compared)?
     };

@@ -3,7 +3,8 @@
 //! 1. A block is pinned while its content is being read (R7): it is not reused, so the content that arrives is what the LBN meant.
 //! 2. With `verify_reads`, content that has a fingerprint or checksum is compared with it before it is given out (P6).
 //!    If the table no longer has that entry, the LBN means something else, and the read begins again.
-//! 3. A block with wrong content leaves the index at once, so that a rewrite repairs it.
+//! 3. A block with wrong content leaves the index at once, and the read fails when that is kept, so that a rewrite repairs it whenever it
+//!    comes ([`crate::contents`]).
 
 use super::Requests;
 use super::read_op::{FromRun, Piece, ReadOp, RunRead};
@@ -30,8 +31,7 @@ impl Requests {
         store.io.ledger.client_reads += 1;
         store.io.ledger.client_read_bytes += request.length.0;
         self.reads_bytes += request.length.0;
-        let read = ReadOp { request, pieces: Vec::new(), runs: Vec::new(), runs_left: 0, sent: false, verified: 0, bad: false };
-        let op = self.reads.insert(read);
+        let op = self.reads.insert(ReadOp::new(request));
         self.go_on_reading(store, op);
     }
 
@@ -41,6 +41,9 @@ impl Requests {
             return;
         }
         if self.reads[op].runs_left == 0 {
+            if std::mem::take(&mut self.reads[op].begins_again) {
+                return self.read_again(store, op);
+            }
             self.verify_and_answer(store, op);
         }
     }
@@ -117,8 +120,15 @@ impl Requests {
         let read = &mut self.reads[op];
         let blocks = buffer.blocks();
         read.runs[run].arrived = Some((buffer.freeze().slice(0, blocks), digests));
-        read.bad |= result.is_err();
         read.runs_left -= 1;
+        if result.is_err() && blocks > 1 {
+            // Which of them cannot be read shows when each is read by itself.
+            (read.is_block_by_block, read.begins_again) = (true, true);
+        } else if result.is_err() {
+            let pbn = read.runs[run].first;
+            store.block_damaged(pbn, "a block cannot be read");
+            self.reads[op].is_damaged(store.contents.suspects.last_find());
+        }
         self.go_on_reading(store, op);
     }
 
@@ -166,12 +176,14 @@ impl Requests {
                 Some(content) => self.reads[op].pieces[piece] = Piece::Here(content),
                 None => {
                     store.content_damaged(pbn);
-                    self.reads[op].bad = true;
+                    self.reads[op].is_damaged(store.contents.suspects.last_find());
                 }
             }
             self.reads[op].verified = piece + 1;
         }
-        self.end_read(store, op);
+        if !store.awaits_find(self.reads[op].find, Task::Read(op)) {
+            self.end_read(store, op);
+        }
     }
 
     /// Gives a whole block its fingerprint again, where a crash took it.
@@ -190,7 +202,7 @@ impl Requests {
     /// is as good an answer, and can be verified.
     fn read_again(&mut self, store: &mut Store, op: usize) {
         let read = &mut self.reads[op];
-        (read.sent, read.verified) = (false, 0);
+        (read.sent, read.verified, read.bad) = (false, 0, false);
         read.pieces.clear();
         let runs = std::mem::take(&mut read.runs);
         runs.iter().for_each(|run| (0..run.blocks).for_each(|i| store.space.unpin(run.first + count(i))));
@@ -212,7 +224,7 @@ impl Requests {
         for run in &read.runs {
             for i in 0..run.blocks {
                 let pbn = run.first + count(i);
-                if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, store.contents.suspects.contains(&pbn)) {
+                if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, store.contents.suspects.contains(pbn)) {
                     store.contents.cache.fill(pbn, slice.block(i));
                 }
                 store.space.unpin(pbn);

@@ -52,9 +52,34 @@ pub(crate) struct ReadOp {
     /// The pieces before this one were verified, where they came from the device.
     pub verified: usize,
     pub bad: bool,
+    /// The damage that it has come upon last. It fails when that is kept.
+    pub find: u64,
+    /// Each block is read by itself, and it begins again with that: a run could not be read.
+    pub is_block_by_block: bool,
+    pub begins_again: bool,
 }
 
 impl ReadOp {
+    pub fn new(request: Request) -> Self {
+        Self {
+            request,
+            pieces: Vec::new(),
+            runs: Vec::new(),
+            runs_left: 0,
+            sent: false,
+            verified: 0,
+            bad: false,
+            find: 0,
+            is_block_by_block: false,
+            begins_again: false,
+        }
+    }
+
+    /// Notes that it has come upon damage.
+    pub fn is_damaged(&mut self, find: u64) {
+        (self.bad, self.find) = (true, find);
+    }
+
     /// The LBN of a piece.
     pub fn lbn(&self, piece: usize) -> Lbn {
         Lbn(self.request.offset.0 / BLOCK_BYTES + count(piece))
@@ -74,7 +99,7 @@ impl ReadOp {
                 self.pieces.push(Piece::Run(FromRun { run: last, at, slot }));
                 return false;
             }
-            if geometry.are_neighbours(run.first + count(at), pbn) && run.blocks < RUN_BLOCKS_MAX {
+            if geometry.are_neighbours(run.first + count(at), pbn) && run.blocks < RUN_BLOCKS_MAX && !self.is_block_by_block {
                 run.blocks += 1;
                 run.has_whole |= slot == 0;
                 self.pieces.push(Piece::Run(FromRun { run: last, at: at + 1, slot }));

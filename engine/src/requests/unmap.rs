@@ -16,6 +16,7 @@ impl Requests {
     pub fn begin_discard(&mut self, store: &mut Store, answers: &mut Answers, request: &Request) {
         store.io.ledger.client_discards += 1;
         answers.begin(store, request, ClientWrites::default());
+        store.space.trimmed(store.io.now, request.length.0 / BLOCK_BYTES);
         self.unmap_whole_blocks(store, answers, request);
         answers.finish_part(store, request.id, None);
     }

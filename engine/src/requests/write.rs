@@ -122,7 +122,13 @@ impl Requests {
                 WriteStage::ReadingBase { .. } | WriteStage::Digesting { .. } | WriteStage::Comparing { .. } => return,
                 _ if store.io.failed => return self.end_write(store, answers, op, Some(Failure::ReadOnly)),
                 WriteStage::FindBase => return self.find_base(store, answers, op),
-                WriteStage::VerifyingBase { .. } => return self.verify_base(store, answers, op),
+                WriteStage::VerifyingBase { .. } => return self.verify_base(store, op),
+                WriteStage::Damaged { find } => {
+                    if !store.awaits_find(*find, Task::Write(op)) {
+                        self.end_write(store, answers, op, Some(Failure::Io));
+                    }
+                    return;
+                }
                 WriteStage::Placing(whole) => whole.base,
             };
             match base.map_or(Some(true), |base| self.base_still_holds(store, answers, op, base.entry)) {
@@ -235,7 +241,7 @@ impl Requests {
             return waiting.into_iter().for_each(|op| self.candidate_arrived(store, scheme, answers, op, result.is_ok().then_some(&slice)));
         };
         if result.is_err() {
-            return self.end_write(store, answers, op, Some(Failure::Io));
+            return self.base_damaged(store, op, pbn, "a block cannot be read");
         }
         self.writes[op].stage = WriteStage::VerifyingBase { slot, pbn, buffer: slice, digest };
         self.go_on_writing(store, scheme, answers, op);
@@ -246,10 +252,13 @@ impl Requests {
         let stage = &mut self.writes[op].stage;
         let WriteStage::Comparing { whole, pbn, in_slots } = std::mem::take(stage) else { unreachable!("it waits for that block") };
         let compared = stored.and_then(|stored| compare_stored(store, &whole, pbn, in_slots, stored));
+        if compared.is_none() {
+            store.judge_candidate(pbn, in_slots, stored);
+        }
         if let (Some(stored), Some(Comparison::SameSlot(_, _, authenticator))) = (stored, compared) {
             // So the next duplicate of one of its slots need not read it.
             if matches!(store.expect_content(pbn), ExpectedContent::Carrier(value) if value == authenticator)
-                && !store.contents.suspects.contains(&pbn)
+                && !store.contents.suspects.contains(pbn)
             {
                 store.contents.cache.fill(pbn, stored.block(0));
             }
@@ -258,7 +267,7 @@ impl Requests {
         self.go_on_writing(store, scheme, answers, op);
     }
 
-    fn verify_base(&mut self, store: &mut Store, answers: &mut Answers, op: usize) {
+    fn verify_base(&mut self, store: &mut Store, op: usize) {
         let WriteStage::VerifyingBase { slot, pbn, buffer, digest } = &self.writes[op].stage else { return };
         let (slot, pbn, digest) = (*slot, *pbn, *digest);
         let expect = if store.settings.verify_reads { store.expect_content(pbn) } else { ExpectedContent::Unknown };
@@ -270,11 +279,18 @@ impl Requests {
                 let entry = MapEntry::Block { pbn, slot };
                 self.merge(store, op, Base { entry, is_pinned: true }, Some(&content));
             }
-            None => {
-                store.content_damaged(pbn);
-                self.end_write(store, answers, op, Some(Failure::Io));
-            }
+            None => self.base_damaged(store, op, pbn, "content differs from its fingerprint"),
         }
+    }
+
+    /// Fails a write of a part, when it is kept that the block below it is damaged.
+    #[cold]
+    fn base_damaged(&mut self, store: &mut Store, op: usize, pbn: Pbn, what: &'static str) {
+        store.block_damaged(pbn, what);
+        let write = &mut self.writes[op];
+        write.unpin(&mut store.space);
+        write.stage = WriteStage::Damaged { find: store.contents.suspects.last_find() };
+        store.io.schedule.push(Task::Write(op));
     }
 
     /// Lays the client's bytes over the block, and asks for the digest of the whole.

@@ -23,6 +23,8 @@ pub(crate) enum WriteStage {
     Digesting { content: Slice, base: Option<Base> },
     /// A whole block waits for its place.
     Placing(WholeBlock),
+    /// The rest of the block is damaged. It fails when this find is kept.
+    Damaged { find: u64 },
     /// A stored block that may be its duplicate, or hold it in a slot, is being read. It is pinned.
     Comparing { whole: WholeBlock, pbn: Pbn, in_slots: bool },
 }
@@ -77,7 +79,7 @@ impl WriteOp {
     /// The blocks that it pins: the one below it, and the one that it was compared with, or is being.
     fn pinned(&self) -> [Option<Pbn>; 2] {
         match &self.stage {
-            WriteStage::FindBase => [None; 2],
+            WriteStage::FindBase | WriteStage::Damaged { .. } => [None; 2],
             WriteStage::ReadingBase { pbn, .. } | WriteStage::VerifyingBase { pbn, .. } => [Some(*pbn), None],
             WriteStage::Digesting { base, .. } => [base.and_then(Base::pinned), None],
             WriteStage::Placing(whole) => [whole.base.and_then(Base::pinned), whole.compared_with()],

@@ -339,6 +339,11 @@ impl Scheme {
         if let Self::Log(log) = self { log.flushed_unit(sequence) } else { None }
     }
 
+    /// Whether an opening would read this unit of the log.
+    pub fn needs_unit(&self, pbn: Pbn) -> bool {
+        matches!(self, Self::Log(log) if log.needs_unit(pbn))
+    }
+
     /// Has all records of the log written to their pages, so that no opening needs its units.
     pub fn empty_log(&mut self, store: &mut Store) {
         if let Self::Log(log) = self {

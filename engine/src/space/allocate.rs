@@ -2,6 +2,7 @@
 
 use super::Space;
 use super::granules::GRANULE_BLOCKS;
+use super::supply::{Ground, READY_BLOCKS, granules_without};
 use crate::contents::ReadCache;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
@@ -10,8 +11,9 @@ use crate::schedule::{Blocked, Task};
 use crate::tables::{Access, Tables};
 use crate::units::{Lbn, Pbn, index};
 
-/// The number of free blocks that are kept ready.
-const READY_BLOCKS: usize = 512;
+/// The first new blocks of an epoch, this many, are written where the host has written before: most epochs that somebody waits for have no
+/// more.
+const SMALL_BLOCKS_MAX: usize = 64;
 /// The number of granules that one step examines before the engine attends to other things.
 const GRANULES_A_STEP: u64 = 64;
 
@@ -25,34 +27,53 @@ impl Space {
         if promised > 0 && self.census.free <= promised {
             return Err(Blocked::Space);
         }
-        let pbn = self.take_free_block(io, tables, cache).map_err(Blocked::Page)?.ok_or(Blocked::Space)?;
+        let is_small = tables.open.new_blocks.len() < SMALL_BLOCKS_MAX;
+        let pbn = self.take_free_block(io, tables, cache, is_small).map_err(Blocked::Page)?.ok_or(Blocked::Space)?;
         self.store_left = self.store_left.saturating_sub(1);
         self.found_room(io);
         Ok(pbn)
     }
 
-    /// Takes a free block if one is ready; its refs page is in memory. `Err`: that page has to be loaded first.
-    pub fn take_free_block(&mut self, io: &mut Io, tables: &mut Tables, cache: &mut ReadCache) -> Result<Option<Pbn>, PageId> {
-        if self.ready.len() < READY_BLOCKS / 2 {
+    /// Takes a free block if one is ready; its refs page is in memory. `is_small`: it is for the log, or a small epoch (`stock.rs`). `Err`:
+    /// that page has to be loaded first.
+    pub fn take_free_block(
+        &mut self,
+        io: &mut Io,
+        tables: &mut Tables,
+        cache: &mut ReadCache,
+        is_small: bool,
+    ) -> Result<Option<Pbn>, PageId> {
+        if self.unwritten.is_empty() {
+            return self.take_from(io, tables, cache, Ground::Written);
+        }
+        let ground = if is_small || self.has_more_than_stock() { Ground::Written } else { Ground::Unwritten };
+        match self.take_from(io, tables, cache, ground)? {
+            None => self.take_from(io, tables, cache, ground.other()),
+            found => Ok(found),
+        }
+    }
+
+    fn take_from(&mut self, io: &mut Io, tables: &mut Tables, cache: &mut ReadCache, ground: Ground) -> Result<Option<Pbn>, PageId> {
+        if self.supply(ground).ready.len() < READY_BLOCKS / 2 {
             self.prepare_free_blocks(io, tables);
         }
-        for _ in 0..self.ready.len() {
-            let Some(&pbn) = self.ready.front() else { break };
+        for _ in 0..self.supply(ground).ready.len() {
+            let Some(&pbn) = self.supply(ground).ready.front() else { break };
             let (page, at) = self.geometry.refs_of(pbn);
             let committed = match tables.ensure(io, page) {
                 Access::Loading => return Err(page),
                 Access::Unreadable => {
-                    self.ready.pop_front();
+                    self.supply(ground).ready.pop_front();
                     continue;
                 }
                 Access::Ready(resident) => resident.page().content.refs(at),
             };
-            self.ready.pop_front();
+            self.supply(ground).ready.pop_front();
             if tables.with_pending(pbn, committed) != 0 {
                 continue;
             }
             if self.is_busy(pbn) {
-                self.ready.push_back(pbn);
+                self.supply(ground).ready.push_back(pbn);
                 continue;
             }
             // The block is not pinned, so reads of its former content are over.
@@ -79,38 +100,51 @@ impl Space {
         }
     }
 
-    /// Fills the list of ready blocks, as far as pages in memory allow.
+    /// Fills the lists of ready blocks, as far as pages in memory allow.
     pub fn prepare_free_blocks(&mut self, io: &mut Io, tables: &mut Tables) {
+        let written = self.prepare(io, tables, Ground::Written);
+        let unwritten = self.unwritten.is_empty() || self.prepare(io, tables, Ground::Unwritten);
+        if written && unwritten {
+            self.wake_waiters(io);
+        }
+    }
+
+    /// Fills the list of ready blocks of one kind. Returns whether nothing is left to do: otherwise a page has to be loaded first, or the
+    /// engine attends to other things.
+    fn prepare(&mut self, io: &mut Io, tables: &mut Tables, ground: Ground) -> bool {
+        let granules = self.granules();
         let mut looked = 0;
-        while self.ready.len() < READY_BLOCKS && self.fruitless <= self.granules() {
-            let granule = match self.preparing {
+        while self.supply(ground).ready.len() < READY_BLOCKS && self.supply(ground).fruitless <= granules {
+            let granule = match self.supply(ground).preparing {
                 Some(granule) => granule,
                 None => {
                     looked += 1;
                     if looked > GRANULES_A_STEP {
-                        return;
+                        return false;
                     }
-                    let granule = self.cursor % self.granules();
-                    self.cursor = granule + 1;
-                    self.fruitless += 1;
+                    let granule = self.supply(ground).cursor % granules;
+                    let without = granules_without(&self.unwritten, &self.geometry, ground, granule);
+                    let supply = self.supply(ground);
+                    supply.cursor = granule + without.max(1);
+                    supply.fruitless += without.max(1);
                     let page = self.geometry.refs_of(Pbn(granule * GRANULE_BLOCKS)).0;
-                    if self.known_full(page.index) {
+                    if without > 0 || self.known_full(page.index) {
                         continue;
                     }
-                    self.preparing = Some(granule);
+                    self.supply(ground).preparing = Some(granule);
                     granule
                 }
             };
-            if !self.look_at_granule(io, tables, granule) {
-                return;
+            if !self.look_at_granule(io, tables, ground, granule) {
+                return false;
             }
-            self.preparing = None;
+            self.supply(ground).preparing = None;
         }
-        self.wake_waiters(io);
+        true
     }
 
-    /// Adds the free blocks of a granule to the ready ones. False: a page has to be loaded first.
-    fn look_at_granule(&mut self, io: &mut Io, tables: &mut Tables, granule: u64) -> bool {
+    /// Adds the free blocks of a kind in a granule to the ready ones. False: a page has to be loaded first.
+    fn look_at_granule(&mut self, io: &mut Io, tables: &mut Tables, ground: Ground, granule: u64) -> bool {
         let first = Pbn(granule * GRANULE_BLOCKS);
         let (refs, at) = self.geometry.refs_of(first);
         match tables.ensure(io, refs) {
@@ -137,20 +171,21 @@ impl Space {
             Access::Ready(_) => {}
         }
         // A granule comes round again only when the volume is nearly full, so few of its blocks, if any, are ready already.
-        let ready: Vec<Pbn> = self.ready.iter().copied().filter(|pbn| pbn.0 / GRANULE_BLOCKS == granule).collect();
+        let ready: Vec<Pbn> = self.supply(ground).ready.iter().copied().filter(|pbn| pbn.0 / GRANULE_BLOCKS == granule).collect();
         for i in free {
             let pbn = first + i;
-            if ready.contains(&pbn) {
+            if ready.contains(&pbn) || self.ground_of(pbn) != ground {
                 continue;
             }
             if self.is_busy(pbn) {
-                self.passed_over = true;
+                self.supply(ground).passed_over = true;
                 continue;
             }
             if tables.pages.expect(names).content.fingerprint(index(i)).is_none() {
-                self.ready.push_back(pbn);
+                let supply = self.supply(ground);
+                supply.ready.push_back(pbn);
+                supply.fruitless = 0;
                 self.changes += 1;
-                self.fruitless = 0;
             } else {
                 io.notice(Notice::Damage { what: "a free block has a fingerprint", at: pbn.0 });
             }

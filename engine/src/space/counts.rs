@@ -42,7 +42,7 @@ impl Space {
     /// A block's count fell to zero, so the block may be allocated again.
     pub fn freed(&mut self, pbn: Pbn) {
         self.changes += 1;
-        self.fruitless = 0;
+        self.supplies.iter_mut().for_each(|supply| supply.fruitless = 0);
         self.trials_left = self.granules();
         if self.policy.discard_freed {
             self.freed.insert(pbn);

@@ -6,7 +6,10 @@
 //!    freed; or their senders wait, and send them again on [`Action::Retry`]. After that time they fail, until there is room again. They
 //!    fail at once when the volume is about to be detached ([`Event::EndWaiting`](crate::interface::Event::EndWaiting)), since a flush of
 //!    the device waits for them, and when the store fails.
-//! 3. Requests that may bring room are admitted meanwhile: discards (`admit.rs`), overwrites, and the writes of a journal, without which a
+//! 3. A store that has no room makes its volume full, too. If it refuses writes that were sent to it (it is thin itself, or its room was
+//!    not known), the volume is full from then on. Flushes wait for those writes as long as others wait for room, and then fail: what they
+//!    cover is not durable yet, but nothing is lost, and a later flush covers it.
+//! 4. Requests that may bring room are admitted meanwhile: discards (`admit.rs`), overwrites, and the writes of a journal, without which a
 //!    file system above frees nothing. Overwrites and journals take blocks of the reserve; a journal, whose blocks may never have been
 //!    written, at most half of it.
 
@@ -29,6 +32,24 @@ impl Space {
     /// Whether writes that need a new block find none.
     pub fn is_full(&self) -> bool {
         self.full.since.is_some()
+    }
+
+    /// Whether the volume is full to those who ask: no longer when there is room for a write, even before one comes. `removed`: blocks
+    /// without links that are counted as used until later.
+    pub fn shows_full(&self, removed: u64, stage: Stage) -> bool {
+        // Those that were kept when a write found none could not be taken.
+        let kept = self.census.kept.saturating_sub(self.full.kept);
+        let idle = self.census.free + self.census.of_scheme + kept + removed;
+        self.is_full()
+            && (!self.waiters.is_empty()
+                || self.store.refuses
+                || self.store_is_out(stage)
+                || idle <= self.geometry.reserve_blocks + self.spare())
+    }
+
+    /// The blocks beside the reserve that have to be free before a full volume counts as one with room.
+    fn spare(&self) -> u64 {
+        self.geometry.reserve_blocks / 8
     }
 
     /// Whether clients may address more blocks than the data region has beside the reserve.
@@ -55,9 +76,8 @@ impl Space {
     /// Nothing under way frees a block for the waiting writes. Returns their failure, or none if they go on waiting here.
     pub fn no_room(&mut self, io: &mut Io) -> Option<Failure> {
         let is_replay = io.stage == Stage::Replaying;
-        if !is_replay && self.full.since.is_none() {
-            self.full.since = Some(io.now);
-            io.notice(Notice::Full { wait_ms: self.policy.full_wait_ms });
+        if !is_replay {
+            self.becomes_full(io, self.store_is_out(io.stage));
         }
         self.full.kept = self.census.kept;
         let waits = !is_replay && self.full_until().is_some_and(|until| io.now < until);
@@ -66,9 +86,34 @@ impl Space {
         }
         if !waits && !is_replay && self.policy.full_wait_ms > 0 && !std::mem::replace(&mut self.full.fails, true) {
             let waited_ns = self.full.since.map_or(0, |since| io.now.0 - since.0);
-            io.notice(Notice::NoSpace { waited_ms: waited_ns / 1_000_000 });
+            io.notice(Notice::NoSpace { waited_ms: waited_ns / 1_000_000, on_host: self.store_is_out(io.stage) });
         }
         Some(if waits { Failure::Full } else { Failure::NoSpace })
+    }
+
+    /// The volume is full from now on, if it was not before; `on_host`: since its store has no room. Tells each cause once.
+    pub(super) fn becomes_full(&mut self, io: &mut Io, on_host: bool) {
+        self.full.since.get_or_insert(io.now);
+        if !std::mem::replace(&mut self.full.reported[usize::from(on_host)], true) {
+            io.notice(Notice::Full { wait_ms: self.policy.full_wait_ms, on_host });
+        }
+    }
+
+    /// Whether the volume is full because its store has no room.
+    pub fn is_full_on_host(&self, stage: Stage) -> bool {
+        self.is_full() && (self.store.refuses || self.store_is_out(stage))
+    }
+
+    /// Whether a store that refuses writes for want of room may have them sent again: for as long as writes wait while the volume opens,
+    /// and without an end once it serves, since what was acknowledged would otherwise be lost.
+    pub fn waits_for_room(&self, io: &Io) -> bool {
+        let is_awaited = io.stage == Stage::Serving || self.full_until().is_none_or(|until| io.now < until);
+        !io.failed && !self.full.waiting_is_over && is_awaited
+    }
+
+    /// Whether requests that wait for writes that the store refuses are to wait no longer.
+    pub fn has_waited_for_store(&self, io: &Io) -> bool {
+        io.stage == Stage::Serving && self.full_until().is_some_and(|until| until <= io.now)
     }
 
     /// Sends a request back to its sender, which is asked to retry it. The time runs from here: another part of the request may have taken
@@ -83,9 +128,9 @@ impl Space {
 
     /// A write has found a block: the volume may no longer be full.
     pub(super) fn found_room(&mut self, io: &mut Io) {
-        let spare = self.geometry.reserve_blocks / 8;
-        if self.is_full() && self.census.free + self.census.of_scheme > self.geometry.reserve_blocks + spare {
-            (self.full.since, self.full.fails) = (None, false);
+        let has_room = self.census.free + self.census.of_scheme > self.geometry.reserve_blocks + self.spare();
+        if self.is_full() && !self.store.refuses && has_room {
+            (self.full.since, self.full.fails, self.full.reported) = (None, false, [false; 2]);
             io.notice(Notice::RoomAgain);
         }
     }
@@ -95,7 +140,8 @@ impl Space {
         if !self.is_full() && self.full.retries == 0 {
             return None;
         }
-        let over = self.full_until().filter(|&until| until > io.now && !self.waiters.is_empty() && !io.failed);
+        let somebody_waits = !self.waiters.is_empty() || self.is_refused();
+        let over = self.full_until().filter(|&until| until > io.now && somebody_waits && !io.failed);
         let retry = (self.full.retries > 0).then(|| self.retry_at(io));
         over.into_iter().chain(retry).min()
     }

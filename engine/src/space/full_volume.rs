@@ -8,6 +8,8 @@ use std::ops::Range;
 pub(crate) struct FullVolume {
     /// The time since which the volume is full.
     pub since: Option<Time>,
+    /// The owner was informed that the volume itself is full, and that its store has no room.
+    pub reported: [bool; 2],
     /// No write waits for room any more.
     pub waiting_is_over: bool,
     /// The owner was informed that writes fail.

@@ -21,6 +21,12 @@ mod reclaim;
 mod removed_links;
 mod returned;
 mod scan;
+mod stock;
+mod stock_level;
+mod supplies;
+mod supply;
+mod trim;
+mod unwritten;
 
 pub(crate) use block_kinds::{PendingBlock, SchemeBlock};
 pub(crate) use census::Census;
@@ -39,6 +45,10 @@ use by_block::ByBlock;
 use carriers::Carriers;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use stock_level::Stock;
+use supply::Supply;
+use trim::Trim;
+use unwritten::Unwritten;
 
 /// Summaries of the refs pages, and the blocks that are ready to be allocated.
 pub(crate) struct Space {
@@ -53,21 +63,15 @@ pub(crate) struct Space {
     /// The scan could not read a page.
     pub scan_blind: bool,
     pub scan_done: u64,
-    /// Free blocks that were checked, in the order in which they will be allocated.
-    pub ready: VecDeque<Pbn>,
-    /// The granule whose pages the allocator waits for.
-    pub preparing: Option<u64>,
-    /// The number of granules examined since the last one that had a free block.
-    pub fruitless: u64,
-    /// A free block was skipped since then, because it was in use.
-    pub passed_over: bool,
+    /// The free blocks that are ready, by [`Ground`](supply::Ground).
+    supplies: [Supply; 2],
+    unwritten: Unwritten,
+    stock: Stock,
     /// Counts the changes that may help a writer that waits for a block; `changes_tried` is the count when the waiting writers were woken
     /// last.
     pub changes: u64,
     pub changes_tried: u64,
     pub last_try: u64,
-    /// The granule that the allocator examines next.
-    pub cursor: u64,
     /// Granules with blocks that only their fingerprint keeps: by the rank of their number, and the number by granule.
     kept_order: BTreeSet<(u32, u64)>,
     kept_in: Map<u64, KeptBlocks>,
@@ -87,6 +91,7 @@ pub(crate) struct Space {
     pub store_left: u64,
     /// The time at which blocks were last given back to the store.
     pub gave_back: Time,
+    trim: Trim,
     /// The number of discards under way.
     pub discards: u64,
     /// Freed blocks that were not discarded yet.
@@ -123,7 +128,10 @@ pub(crate) struct Policy {
     discard_freed: bool,
     /// The number of freed blocks that makes a batch of discards worth sending.
     discard_batch_blocks: u64,
+    /// The blocks of a piece of a store in a file.
+    piece_blocks: u64,
     keep_ms: u64,
+    trim_rest_ms: u64,
     full_wait_ms: u64,
     retries_when_full: bool,
     refs_limit: u8,
@@ -132,8 +140,9 @@ pub(crate) struct Policy {
 impl Policy {
     pub fn of(settings: &Settings) -> Self {
         let Settings { discard_freed, keep_ms, full_wait_ms, .. } = *settings;
-        let (retries_when_full, Knobs { discard_batch_blocks, refs_limit, .. }) = (settings.facts.retries_when_full, settings.knobs);
-        Self { discard_freed, discard_batch_blocks, keep_ms, full_wait_ms, retries_when_full, refs_limit }
+        let (retries_when_full, trim_rest_ms) = (settings.facts.retries_when_full, settings.facts.trim_rest_ms);
+        let Knobs { discard_batch_blocks, stock_piece_blocks: piece_blocks, refs_limit, .. } = settings.knobs;
+        Self { discard_freed, discard_batch_blocks, piece_blocks, keep_ms, trim_rest_ms, full_wait_ms, retries_when_full, refs_limit }
     }
 }
 
@@ -163,14 +172,12 @@ impl Space {
             scan_start: (newest.0 / Region::Refs.entries_per_page()).min(refs_pages - 1),
             scan_blind: false,
             scan_done: 0,
-            ready: VecDeque::new(),
-            preparing: None,
-            fruitless: 0,
-            passed_over: false,
+            supplies: [Supply::from(granule), Supply::from(granule)],
+            unwritten: Unwritten::default(),
+            stock: Stock::of(geometry.stock_of(policy.piece_blocks)),
             changes: 0,
             changes_tried: 0,
             last_try: 0,
-            cursor: granule,
             kept_order: BTreeSet::new(),
             kept_in: Map::default(),
             kept_room: index(work_bytes / 4 / 64).max(64),
@@ -182,6 +189,7 @@ impl Space {
             store: StoreRoom::default(),
             store_left: u64::MAX,
             gave_back: Time(0),
+            trim: Trim::default(),
             discards: 0,
             freed: BTreeSet::new(),
             scan_waits: false,
@@ -295,11 +303,12 @@ impl Space {
         self.kept_in.get(&granule).map_or(0, |kept| kept.blocks)
     }
 
-    /// Takes up to `most` granules with kept blocks whose number has not changed since that second. They are not taken again before
-    /// [`Self::reclaimed`].
-    pub fn take_unused(&mut self, since_s: u32, most: usize) -> Vec<u64> {
-        let is_old =
-            |(granule, kept): (&u64, &KeptBlocks)| (kept.since_s <= since_s && !self.reclaiming.contains(granule)).then_some(*granule);
+    /// Takes up to `most` granules with at least `least` kept blocks whose number has not changed since that second. They are not taken
+    /// again before [`Self::reclaimed`].
+    pub fn take_unused(&mut self, since_s: u32, least: u32, most: usize) -> Vec<u64> {
+        let is_old = |(granule, kept): (&u64, &KeptBlocks)| {
+            (kept.since_s <= since_s && kept.blocks >= least && !self.reclaiming.contains(granule)).then_some(*granule)
+        };
         let unused: Vec<u64> = self.kept_in.iter().filter_map(is_old).take(most).collect();
         for &granule in &unused {
             self.kept_order.remove(&(rank(self.kept(granule)), granule));
@@ -339,9 +348,7 @@ impl Space {
     /// Some block is no longer in use. It may be one that the allocator skipped.
     pub fn no_longer_busy(&mut self) {
         self.changes += 1;
-        if std::mem::take(&mut self.passed_over) {
-            self.fruitless = 0;
-        }
+        self.supplies.iter_mut().for_each(Supply::no_longer_busy);
     }
 
     /// Lets the granules that rest be chosen again.

@@ -15,6 +15,8 @@ use crate::schedule::Task;
 use crate::tables::{Access, Removals, Tables};
 use crate::units::{Pbn, count, index};
 
+/// The least number of kept blocks of a granule that is reclaimed for the stock: its pages are written for them.
+const WORTH_BLOCKS: u64 = 64;
 /// The most fingerprint pages that one commit writes for reclaim.
 pub(super) const PAGES_A_COMMIT: usize = 64;
 
@@ -27,10 +29,17 @@ impl Space {
     /// Keeps a little more free than the reserve, and no more: a kept block may still be found as a duplicate.
     pub fn reclaim_if_low(&mut self, io: &mut Io, removals: &Removals) {
         let low = self.geometry.reserve_blocks.min(self.geometry.data_blocks / 16).max(8);
-        if !self.scan_complete() || io.failed || io.read_only || self.census.free + removals.under_way() >= low {
+        if !self.scan_complete() || io.failed || io.read_only {
             return;
         }
-        self.choose_granules(io, removals, low + low / 4 - self.census.free);
+        if self.census.free + removals.under_way() < low {
+            self.choose_granules(io, removals, low + low / 4 - self.census.free);
+        } else if let Some(wanted) = self.lacks_in_stock(removals.under_way()) {
+            let room = self.room_for_granules(removals);
+            if self.choose_most_kept(room, wanted, WORTH_BLOCKS) > 0 {
+                io.schedule.push(Task::Reclaim);
+            }
+        }
     }
 
     /// Chooses granules for the writers that wait. Whether it chose any.
@@ -38,14 +47,16 @@ impl Space {
         self.choose_granules(io, removals, count(self.waiters.len()).max(GRANULE_BLOCKS))
     }
 
-    /// Reclaims granules in which nothing has changed since that second.
-    pub(super) fn reclaim_unused(&mut self, io: &mut Io, removals: &Removals, since_s: u32) {
+    /// Reclaims granules with at least `least` kept blocks in which nothing has changed since that second. Whether there were any.
+    pub(super) fn reclaim_unused(&mut self, io: &mut Io, removals: &Removals, since_s: u32, least: u32) -> bool {
         let room = self.room_for_granules(removals);
-        let unused = self.take_unused(since_s, room);
-        if !unused.is_empty() {
+        let unused = self.take_unused(since_s, least, room);
+        let found = !unused.is_empty();
+        if found {
             self.chosen.extend(unused);
             io.schedule.push(Task::Reclaim);
         }
+        found
     }
 
     fn room_for_granules(&self, removals: &Removals) -> usize {
@@ -56,15 +67,7 @@ impl Space {
     pub(super) fn choose_granules(&mut self, io: &mut Io, removals: &Removals, wanted: u64) -> bool {
         let room = self.room_for_granules(removals);
         let before = self.chosen.len();
-        let mut expected = 0;
-        for _ in 0..room {
-            if expected >= wanted {
-                break;
-            }
-            let Some((blocks, granule)) = self.take_most_kept() else { break };
-            expected += u64::from(blocks);
-            self.chosen.push(granule);
-        }
+        let expected = self.choose_most_kept(room, wanted, 0);
         if expected == 0 && self.census.kept > removals.under_way() {
             let trials: Vec<u64> = (0..room).filter_map(|_| self.next_trial()).collect();
             self.chosen.extend(trials);
@@ -74,6 +77,21 @@ impl Space {
             io.schedule.push(Task::Reclaim);
         }
         chosen
+    }
+
+    /// Chooses up to `room` granules with the most kept blocks, and with `least` at least, until they have `wanted` of them. Returns the
+    /// number of kept blocks there.
+    fn choose_most_kept(&mut self, room: usize, wanted: u64, least: u64) -> u64 {
+        let mut expected = 0;
+        for _ in 0..room {
+            if expected >= wanted || self.kept_order.last().is_none_or(|&(rank, _)| u64::from(rank) < least / 8) {
+                break;
+            }
+            let Some((blocks, granule)) = self.take_most_kept() else { break };
+            expected += u64::from(blocks);
+            self.chosen.push(granule);
+        }
+        expected
     }
 
     /// Removes the entries of kept blocks in chosen granules whose pages are in memory. At most `room` of the removals are records of the

@@ -4,7 +4,7 @@
 //! 2. Nothing here waits: [`Blocked`] names what is missing, and the caller tries again once it is there.
 
 use super::Store;
-use super::slot::{in_slot, slot_of};
+use super::slot::{Place, in_slot, slot_of};
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
@@ -52,7 +52,8 @@ impl Store {
     pub fn find_duplicate(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Comparison) -> Result<DuplicateSearch, Blocked> {
         let Some((pbn, slot)) = self.holder(lbn, fp, compared)? else { return Ok(DuplicateSearch::New) };
         if let Some(since) = self.mapped_since(lbn, pbn, slot) {
-            return Ok(DuplicateSearch::Unchanged(pbn, slot, since));
+            let has_it = self.has_content((pbn, slot), slice, compared)?;
+            return Ok(if has_it { DuplicateSearch::Unchanged(pbn, slot, since) } else { DuplicateSearch::New });
         }
         let (page, at) = self.geometry.refs_of(pbn);
         let committed = match self.tables.ensure(&mut self.io, page) {
@@ -70,17 +71,22 @@ impl Store {
             self.io.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
             return Ok(DuplicateSearch::New);
         }
+        let has_it = self.has_content((pbn, slot), slice, compared)?;
+        Ok(if has_it { DuplicateSearch::Duplicate(pbn, slot) } else { DuplicateSearch::New })
+    }
+
+    /// Whether a place holds these bytes, if duplicates are compared byte by byte.
+    fn has_content(&mut self, (pbn, slot): Place, slice: &Slice, compared: Comparison) -> Result<bool, Blocked> {
         // A slot has been compared if its carrier had to be read; otherwise it is compared here.
         let is_compared = || compared == Comparison::Same(pbn) || matches!(compared, Comparison::SameSlot(same, ..) if same == pbn);
-        if self.settings.verify_duplicates && !is_compared() {
-            match self.in_memory(pbn).map(|block| in_slot(&block, slot)) {
-                Some(Some(stored)) if stored.block(0) == slice.block(0) => {}
-                Some(_) => return Ok(DuplicateSearch::New),
-                None if slot > 0 => return Err(Blocked::Carrier(pbn)),
-                None => return Err(Blocked::Compare(pbn)),
-            }
+        if !self.settings.verify_duplicates || is_compared() {
+            return Ok(true);
         }
-        Ok(DuplicateSearch::Duplicate(pbn, slot))
+        match self.in_memory(pbn).map(|block| in_slot(&block, slot)) {
+            Some(stored) => Ok(stored.is_some_and(|stored| stored.block(0) == slice.block(0))),
+            None if slot > 0 => Err(Blocked::Carrier(pbn)),
+            None => Err(Blocked::Compare(pbn)),
+        }
     }
 
     /// A block with this content, and its slot: one that the index has, or one that goes on with a run of duplicates. A page is waited for
@@ -181,11 +187,11 @@ impl Store {
 
     /// Whether a block is not to be linked to, whatever its entry says.
     fn is_excluded(&self, pbn: Pbn, compared: Comparison) -> bool {
-        pbn.0 >= self.geometry.data_blocks || compared == Comparison::Differs(pbn) || self.contents.suspects.contains(&pbn)
+        pbn.0 >= self.geometry.data_blocks || compared == Comparison::Differs(pbn) || self.contents.suspects.contains(pbn)
     }
 
     /// Finds out whether the LBN means this content already. It is not to be linked to any other block.
-    pub fn find_unchanged(&mut self, lbn: Lbn, fp: &Fingerprint, compared: Comparison) -> Result<DuplicateSearch, Blocked> {
+    pub fn find_unchanged(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Comparison) -> Result<DuplicateSearch, Blocked> {
         if self.index.look_up(fp, 0).map_err(Blocked::Page)?.is_none() {
             return Ok(DuplicateSearch::New);
         }
@@ -200,6 +206,7 @@ impl Store {
             found => found.is_some(),
         };
         let since = self.tables.overlay(lbn).map_or(MappedSince::Durable, |(_, epoch)| MappedSince::Epoch(epoch));
+        let is_there = is_there && self.has_content((pbn, slot), slice, compared)?;
         Ok(if is_there { DuplicateSearch::Unchanged(pbn, slot, since) } else { DuplicateSearch::Filtered })
     }
 

@@ -60,13 +60,17 @@ impl Store {
                 || self.settle.names_any())
     }
 
+    /// Whether a restored fingerprint of a block has not entered its page yet.
+    pub fn is_being_named(&self, pbn: Pbn) -> bool {
+        let is_named = |epoch: &Epoch| epoch.named.contains_key(&pbn);
+        is_named(&self.tables.open) || self.tables.committing.as_ref().is_some_and(is_named) || self.settle.names(pbn)
+    }
+
     /// Whether nothing under way changes the block's fingerprint.
     fn may_get_fingerprint(&self, pbn: Pbn) -> bool {
-        let is_named = |epoch: &Epoch| epoch.named.contains_key(&pbn);
-        let is_on_its_way = is_named(&self.tables.open) || self.tables.committing.as_ref().is_some_and(is_named) || self.settle.names(pbn);
-        !is_on_its_way
+        !self.is_being_named(pbn)
             && !self.space.pending.contains(pbn)
-            && !self.contents.suspects.contains(&pbn)
+            && !self.contents.suspects.contains(pbn)
             && !self.tables.is_losing_its_name(pbn)
             && !self.space.is_of_scheme(pbn)
     }
@@ -146,7 +150,7 @@ impl Store {
         let page = self.tables.pages.touch(id, self.io.now);
         debug_assert!(page.content.fingerprint(at).is_none(), "a block that is named again has no name");
         page.content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
-        if !self.contents.suspects.contains(&pbn) {
+        if !self.contents.suspects.contains(pbn) {
             self.index.offer(&fingerprint, pbn);
         }
     }
@@ -154,5 +158,5 @@ impl Store {
 
 /// Whether a block has a checksum and no fingerprint, not even a short one.
 fn has_checksum_alone(entry: &FingerprintEntry) -> bool {
-    entry.kind == Kind::Checksum && entry.short().is_none()
+    entry.kind == Kind::Checksum && entry.short().is_none() && !entry.is_suspect()
 }

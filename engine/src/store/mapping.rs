@@ -8,7 +8,9 @@ use crate::units::{Lbn, Pbn};
 impl Store {
     /// Allocates a block for new content of `lbn`; `promised` free blocks are kept for others. The refs page of the block is in memory.
     pub fn allocate(&mut self, lbn: Lbn, promised: u64) -> Result<Pbn, Blocked> {
-        self.space.allocate(&mut self.io, &mut self.tables, &mut self.contents.cache, lbn, promised)
+        let pbn = self.space.allocate(&mut self.io, &mut self.tables, &mut self.contents.cache, lbn, promised)?;
+        self.contents.suspects.forget(pbn);
+        Ok(pbn)
     }
 
     /// Adds links to a block in the open epoch. They count at once, and the epoch's commit writes the page.

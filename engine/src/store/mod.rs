@@ -4,10 +4,10 @@
 
 use crate::adaptation::Adaptation;
 use crate::buffer::Home;
+mod blocks_read;
 mod counters;
 mod duplicates;
 mod fingerprints;
-mod known_slots;
 mod mapping;
 mod medium;
 mod proved;
@@ -16,13 +16,14 @@ mod sending;
 mod settle;
 mod slot;
 mod superblock;
+mod suspects;
 mod verify;
 
+pub(crate) use blocks_read::BlocksRead;
 pub(crate) use duplicates::{Comparison, DuplicateSearch, MappedSince};
-pub(crate) use known_slots::KnownSlots;
 pub(crate) use medium::Medium;
-pub(crate) use remap::{Place, Remapped};
-pub(crate) use slot::{BlockCondition, in_slot, slot_of};
+pub(crate) use remap::Remapped;
+pub(crate) use slot::{BlockCondition, Place, in_slot, slot_of};
 pub(crate) use verify::ExpectedContent;
 
 use crate::charge::Memory;
@@ -187,6 +188,8 @@ impl Store {
 
     /// Takes a free block if one is ready; its refs page is in memory. `Err`: that page has to be loaded first.
     pub fn take_free_block(&mut self) -> Result<Option<Pbn>, PageId> {
-        self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache)
+        let taken = self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache, true)?;
+        taken.into_iter().for_each(|pbn| self.contents.suspects.forget(pbn));
+        Ok(taken)
     }
 }

@@ -10,6 +10,7 @@ use super::Store;
 use super::verify::ExpectedContent;
 use crate::fingerprint::Digest;
 use crate::format::page::PageId;
+use crate::format::unit;
 use crate::tables::Access;
 use crate::units::{BLOCK_SIZE, Epoch, Lbn, Pbn, count, index};
 
@@ -26,7 +27,7 @@ impl Store {
         let Some(last) = self.tables.proved_only else { return Ok(true) };
         let is_it = match expect {
             ExpectedContent::Fingerprint(value) => digest == Digest::Of(*value),
-            ExpectedContent::Carrier(value) => self.authentic(pbn, block) == Some(*value),
+            ExpectedContent::Carrier(value) => self.authentic(pbn, block).is_some() && unit::may_have_entry(value, block),
             // These prove nothing: a short fingerprint may belong to other content.
             ExpectedContent::Short(_) | ExpectedContent::Checksum(_) | ExpectedContent::Unknown | ExpectedContent::Page(_) => false,
         };

@@ -7,10 +7,13 @@
 //!    LBN still has it (R3).
 //! 3. Links go to the first place in the table that has the content. Only an LBN that its block has alone goes to a later one: nothing else
 //!    would free a block.
-//! 4. Nothing here waits: the error says what is missing, and the caller tries again.
+//! 4. The LBN gives up its copy, so the block to be linked to was just read from the device, and held the content. What a cache has of it
+//!    does not count.
+//! 5. Nothing here waits: the error says what is missing, and the caller tries again.
 
 use super::Store;
-use super::known_slots::KnownSlots;
+use super::blocks_read::BlocksRead;
+use super::slot::Place;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
 use crate::format::page::PageId;
@@ -18,9 +21,6 @@ use crate::format::unit;
 use crate::schedule::Blocked;
 use crate::tables::Access;
 use crate::units::{Lbn, Pbn};
-
-/// A block and a slot of it; slot 0 is the block itself.
-pub(crate) type Place = (Pbn, u8);
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Store {
 
     /// The place that an LBN durably means, with the fingerprint of its content. None if the LBN means no content by whose fingerprint
     /// duplicates are found, or if the mapping is not durable yet. `Err`: this page or carrier has to be read first.
-    pub fn durable_place(&mut self, lbn: Lbn, known: &KnownSlots) -> Result<Option<(Place, Fingerprint)>, Blocked> {
+    pub fn durable_place(&mut self, lbn: Lbn, known: &BlocksRead) -> Result<Option<(Place, Fingerprint)>, Blocked> {
         if self.tables.overlay(lbn).is_some() {
             return Ok(None);
         }
@@ -82,7 +82,7 @@ impl Store {
     }
 
     /// The fingerprint of the content of a place, if other LBNs may be linked to the place by it.
-    fn fingerprint_at(&mut self, (pbn, slot): Place, known: &KnownSlots) -> Result<Option<Fingerprint>, Blocked> {
+    fn fingerprint_at(&mut self, (pbn, slot): Place, known: &BlocksRead) -> Result<Option<Fingerprint>, Blocked> {
         let entry = self.settled_entry(pbn).map_err(Blocked::Page)?;
         match (entry.kind, slot) {
             (Kind::Fingerprint, 0) => Ok(Some(entry.value)),
@@ -94,27 +94,30 @@ impl Store {
     /// The entry that the table has for a block; none while something under way may change it, or the block may be damaged.
     pub fn settled_entry(&mut self, pbn: Pbn) -> Result<FingerprintEntry, PageId> {
         // The entry of a pending block is not in the table yet.
-        if self.space.pending.get(pbn).is_some() || self.contents.suspects.contains(&pbn) || self.tables.is_losing_its_name(pbn) {
+        if self.space.pending.get(pbn).is_some() || self.contents.suspects.contains(pbn) || self.tables.is_losing_its_name(pbn) {
             return Ok(FingerprintEntry::NONE);
         }
         let (page, at) = self.geometry.fingerprint_of(pbn);
         match self.tables.ensure(&mut self.io, page) {
             Access::Loading => Err(page),
             Access::Unreadable => Ok(FingerprintEntry::NONE),
-            Access::Ready(resident) => Ok(resident.page().content.fingerprint(at)),
+            Access::Ready(resident) => {
+                let entry = resident.page().content.fingerprint(at);
+                Ok(if entry.is_suspect() { FingerprintEntry::NONE } else { entry })
+            }
         }
     }
 
     /// The fingerprints of the slots of the carrier that its entry names by `value`.
-    pub fn slots_of(&mut self, pbn: Pbn, value: &Fingerprint, known: &KnownSlots) -> Result<Vec<Fingerprint>, Blocked> {
-        match known.of(pbn, value) {
+    pub fn slots_of(&mut self, pbn: Pbn, value: &Fingerprint, known: &BlocksRead) -> Result<Vec<Fingerprint>, Blocked> {
+        match known.slots_of(pbn, value) {
             Some(slots) => Ok(slots.to_vec()),
             None => self.in_memory(pbn).map(|block| unit::fingerprints(block.block(0))).ok_or(Blocked::Carrier(pbn)),
         }
     }
 
-    /// Compares what an LBN means with the content of a place. `Err`: this page or carrier has to be read first.
-    pub fn may_remap(&mut self, lbn: Lbn, to: Place, known: &KnownSlots) -> Result<Remapped, Blocked> {
+    /// Compares what an LBN means with the content of a place. `Err`: this page or block has to be read first.
+    pub fn may_remap(&mut self, lbn: Lbn, to: Place, known: &BlocksRead) -> Result<Remapped, Blocked> {
         if self.medium.superblock.is_protected(lbn) {
             return Ok(Remapped::Changed);
         }
@@ -133,6 +136,10 @@ impl Store {
         }
         if from.0 < to.0 && !self.is_alone(from)? {
             return Ok(Remapped::Stands(from.0, content));
+        }
+        let entry = self.settled_entry(to.0).map_err(Blocked::Page)?;
+        if !known.holds(to, &entry.value, &content, self.io.now) {
+            return Err(if to.1 == 0 { Blocked::Compare(to.0) } else { Blocked::Carrier(to.0) });
         }
         Ok(Remapped::May(from.0, content))
     }

@@ -32,6 +32,7 @@ impl Store {
     /// Sends the command with the new blocks gathered so far.
     pub fn send_run(&mut self) {
         if let Some(WriteRun { first, blocks, data, .. }) = self.contents.run.take() {
+            self.space.writes(first, blocks);
             self.io.write(IoFor::Content { first, blocks }, self.geometry.block_at(first), data, Class::Data);
             self.contents.in_flight += 1;
         }
@@ -50,6 +51,7 @@ impl Store {
         let writes = count(runs.len());
         for (first, run) in runs {
             let what = what(self, first, run.len());
+            self.space.writes(first, count(run.len()));
             self.io.write(what, self.geometry.block_at(first), run, class);
         }
         writes

@@ -14,6 +14,9 @@ use crate::format::unit::{self, Slot};
 use crate::interface::Notice;
 use crate::units::{BLOCK_SIZE, Pbn, count};
 
+/// A block and a slot of it; slot 0 is the block itself.
+pub(crate) type Place = (Pbn, u8);
+
 /// The content of a slot of a block that is known to be right; slot 0 is the block itself. None if there is no such slot, or no client
 /// block in it.
 pub fn in_slot(block: &Slice, slot: u8) -> Option<Slice> {
@@ -81,7 +84,7 @@ impl Store {
                     what: "a carrier differs from its authenticator, but not in the block that was read",
                     at: pbn.0,
                 });
-                self.contents.suspects.insert(pbn);
+                self.suspect(pbn);
                 Some(content)
             }
         }
@@ -90,7 +93,7 @@ impl Store {
     /// Offers the slots of a carrier to the index. The carrier is the one that its entry names. Returns the number of slots that the index
     /// took.
     pub fn offer_slots(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> u64 {
-        if self.contents.suspects.contains(&pbn) || self.tables.is_losing_its_name(pbn) {
+        if self.contents.suspects.contains(pbn) || self.tables.is_losing_its_name(pbn) {
             return 0;
         }
         let slots = unit::slots(block).unwrap_or_default();

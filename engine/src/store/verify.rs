@@ -6,7 +6,6 @@ use crate::buffer::Slice;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::PageId;
-use crate::interface::Notice;
 use crate::tables::Access;
 use crate::units::{BLOCK_SIZE, Pbn};
 
@@ -18,6 +17,7 @@ pub(crate) enum ExpectedContent {
     Fingerprint(Fingerprint),
     /// The short fingerprint: a crash has left no more of it.
     Short(u32),
+    /// The value of an entry of kind 2 that is no short fingerprint.
     Checksum(Fingerprint),
     /// The authenticator of a carrier.
     Carrier(Fingerprint),
@@ -79,24 +79,27 @@ impl Store {
         match expect {
             ExpectedContent::Fingerprint(value) => digest == Digest::Of(*value),
             ExpectedContent::Short(short) => matches!(digest, Digest::Of(value) if value.short() == *short),
-            ExpectedContent::Checksum(value) => self.keys.fingerprinter.checksum(block) == *value,
+            ExpectedContent::Checksum(value) => FingerprintEntry::of_checksum(*value).is_of(&self.keys.fingerprinter, block) == Some(true),
             ExpectedContent::Unknown | ExpectedContent::Page(_) => true,
             // No map entry refers to a carrier as a whole.
             ExpectedContent::Carrier(_) => false,
         }
     }
 
-    /// Reports that a block's content differs from its fingerprint (P6), and keeps writes from linking to it.
-    pub fn content_damaged(&mut self, pbn: Pbn) {
-        self.block_damaged(pbn, "content differs from its fingerprint");
-    }
-
-    /// Reports that a block is damaged, and keeps writes from linking to it.
-    pub fn block_damaged(&mut self, pbn: Pbn, what: &'static str) {
-        self.io.notice(Notice::Damage { what, at: pbn.0 });
-        if let ExpectedContent::Fingerprint(value) = self.expect_content(pbn) {
-            self.index.remove(&value, pbn);
+    /// Judges a block that may have held the content of a write, and does not. `block` is none if it could not be read.
+    #[cold]
+    pub fn judge_candidate(&mut self, pbn: Pbn, in_slots: bool, block: Option<&Slice>) {
+        let Some(block) = block.map(|block| block.block(0)) else { return self.block_damaged(pbn, "a block cannot be read") };
+        let found = match self.expect_content(pbn) {
+            ExpectedContent::Fingerprint(value) if !in_slots => self.keys.fingerprinter.digest(block) == Digest::Of(value),
+            expect @ ExpectedContent::Carrier(_) if in_slots => {
+                self.judge(pbn, 1, &expect, Digest::Partial, block) == BlockCondition::Right
+            }
+            // It has another entry by now.
+            _ => true,
+        };
+        if !found {
+            self.content_damaged(pbn);
         }
-        self.contents.suspects.insert(pbn);
     }
 }

@@ -26,7 +26,7 @@ pub(crate) use pages::{Access, Page, Pages};
 pub(crate) use partial_writes::PartialWrites;
 pub(crate) use pending_counts::PendingCounts;
 pub(crate) use points::Points;
-pub(crate) use scrubbed::PageCondition;
+pub(crate) use scrubbed::{AwaitedWrite, PageCondition, PageFound};
 pub(crate) use settle::Settle;
 pub(crate) use window::Window;
 
@@ -82,7 +82,7 @@ pub(crate) struct Tables {
     /// The links from the map, as a recount has counted them.
     pub window: Window,
     pub removals: Removals,
-    scrubbed: scrubbed::PagesRead,
+    scrubbed: scrubbed::Scrubbed,
 }
 
 /// Fingerprints that are being removed from their pages.
@@ -127,7 +127,7 @@ impl Tables {
             partial_writes: PartialWrites::default(),
             window: Window::default(),
             removals: Removals::default(),
-            scrubbed: scrubbed::PagesRead::default(),
+            scrubbed: scrubbed::Scrubbed::default(),
         }
     }
 
@@ -162,11 +162,14 @@ impl Tables {
     }
 
     /// Confirms the epochs up to this one. Pages that wait for that are written at once.
-    pub fn confirm_upto(&mut self, io: &Io, epoch: Number) {
+    pub fn confirm_upto(&mut self, io: &mut Io, epoch: Number) {
         let committed = self.committed();
         committed.confirmed = committed.confirmed.max(epoch);
         if std::mem::take(&mut committed.is_awaited) {
             self.write_back_now(io);
+        }
+        if self.scrubbed.awaits_confirmation {
+            self.awaited_write(io);
         }
     }
 

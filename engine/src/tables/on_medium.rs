@@ -1,10 +1,10 @@
 //! Pages as the medium has them, for a scrub, which reads them past the page cache.
 //!
-//! 1. A page that was written while it was read proves nothing. It counts as sound: it has just been written.
+//! 1. A page that was written while it was read proves nothing.
 //! 2. A damaged page of which memory has a sound copy is written again. Any other is loaded, which reports the damage.
 
 use super::pages::{Access, PageState};
-use super::scrubbed::{PageCondition, PagesRead};
+use super::scrubbed::{AwaitedWrite, PageCondition, PageFound};
 use super::{Committed, Tables};
 use crate::format::entry::MapEntry;
 use crate::format::page::{self, PageContent, PageId, Region};
@@ -31,14 +31,17 @@ impl Tables {
 
     /// Notes that a scrub begins to read pages from this one on.
     pub fn scrub_reads(&mut self, first: PageId) {
-        self.scrubbed = PagesRead { first: Some(first), overtaken: 0 };
+        self.scrubbed.begin(first);
     }
 
-    /// Whether page `i` of those that a scrub has read is sound on the medium (invariant 1). `written`: its bit when the read began.
-    pub fn is_sound_on_medium(&self, i: usize, bytes: &[u8; BLOCK_SIZE], written: bool) -> bool {
-        let Some(first) = self.scrubbed.first else { return true };
-        let is_overtaken = self.scrubbed.overtaken >> i & 1 == 1;
-        is_overtaken || page::open(&self.uuid, first.after(count(i)), bytes, written).damaged == 0
+    /// Judges page `i` of those that a scrub has read (invariant 1). `written`: its bit when the read began.
+    pub fn found_on_medium(&self, i: usize, bytes: &[u8; BLOCK_SIZE], written: bool) -> PageFound {
+        let Some(first) = self.scrubbed.first else { return PageFound::Sound };
+        if self.scrubbed.overtaken >> i & 1 == 1 {
+            return PageFound::Overtaken;
+        }
+        let is_sound = page::open(&self.uuid, first.after(count(i)), bytes, written).damaged == 0;
+        if is_sound { PageFound::Sound } else { PageFound::Damaged }
     }
 
     /// The lost blocks of a map page whose sound bytes a scrub has read, as clients have left them by now.
@@ -58,22 +61,37 @@ impl Tables {
         count(entries.filter(|&i| is_lost(&content, i) && self.overlay(first + count(i)).is_none()).count())
     }
 
-    /// Writes a page again that the medium has lost, if memory has it whole. Returns whether it has (invariant 2).
+    /// Has a page written again that the medium has lost, if memory has it whole. Returns whether it has (invariant 2).
     pub fn mend(&mut self, io: &mut Io, id: PageId) -> bool {
-        match self.pages.slot_mut(id) {
-            Some(PageState::Ready(page)) if page.damaged == 0 && !io.read_only => {
-                self.pages.touch(id, io.now);
-                true
-            }
+        let is_whole = match self.pages.slot_mut(id) {
+            Some(PageState::Ready(page)) => page.damaged == 0,
             Some(_) => false,
             // A page that was never written is there at once, and blank.
-            None => match self.ensure(io, id) {
-                Access::Ready(_) if !io.read_only => {
-                    self.pages.touch(id, io.now);
-                    true
-                }
-                _ => false,
-            },
+            None => matches!(self.ensure(io, id), Access::Ready(_)),
+        };
+        if !is_whole || io.read_only {
+            return false;
         }
+        self.pages.touch(id, io.now);
+        self.scrubbed.awaited = Some((id, None));
+        true
+    }
+
+    /// Goes on with the awaited write: sends the page as soon as it may be written.
+    pub fn awaited_write(&mut self, io: &mut Io) -> AwaitedWrite {
+        let Some((id, completed)) = self.scrubbed.awaited else { return AwaitedWrite::Completed(0) };
+        if let Some(stamp) = completed {
+            return AwaitedWrite::Completed(stamp);
+        }
+        match self.pages.slot_mut(id) {
+            Some(PageState::Ready(page)) if !page.writing => {}
+            _ => return AwaitedWrite::UnderWay,
+        }
+        self.scrubbed.awaits_confirmation = !self.may_be_written(id);
+        if self.scrubbed.awaits_confirmation {
+            return AwaitedWrite::Unconfirmed;
+        }
+        self.write_page(io, id);
+        AwaitedWrite::UnderWay
     }
 }

@@ -61,6 +61,7 @@ impl Tables {
             return false;
         }
         page.stamp = stamp;
+        self.scrubbed.has_completed(id, stamp);
         if !page.bit && id.region != Region::Written {
             io.durability.bits.push_back((stamp, id));
         }

@@ -4,6 +4,7 @@ mod harms;
 mod properties;
 mod reads;
 mod repair;
+mod unflushed;
 mod volume;
 
 use onefold_engine::check::{Cause, CheckSettings, Counts, Finding, Severity};
@@ -80,9 +81,29 @@ fn damage_of_a_table_does_not_accuse_the_others() {
         map,
         [
             Finding::DamagedSectors { region: Region::Map, first: 0, sectors: 1 },
+            Finding::UnknownEntries { first: Lbn(0), blocks: 100 },
             Finding::Garbage { blocks: 4, excess: 6, cause: Cause::Damage },
         ]
     );
+}
+
+/// A sector of the map describes a hundred logical blocks.
+#[test]
+fn the_blocks_whose_entries_are_damaged_are_named_as_runs() {
+    let unknown = |harm: fn(&mut Volume)| -> Vec<(u64, u64)> {
+        let run = |finding: Finding| match finding {
+            Finding::UnknownEntries { first, blocks } => Some((first.get(), blocks)),
+            _ => None,
+        };
+        with(harm).into_iter().filter_map(run).collect()
+    };
+    assert_eq!(unknown(|v| v.harm(Region::Map, 0, |bytes| (bytes[700], bytes[1300], bytes[2600]) = (9, 9, 9))), [(100, 200), (500, 100)]);
+    // The last one is not described as a whole.
+    let end = used().superblock.geometry.logical_blocks;
+    let page = end / 800;
+    assert_ne!(end % 100, 0);
+    let last = unknown(|v| v.harm(Region::Map, v.superblock.geometry.logical_blocks / 800, |bytes| bytes.fill(0xaa)));
+    assert_eq!(last, [(page * 800, end - page * 800)]);
 }
 
 #[test]
@@ -362,6 +383,7 @@ fn many_passes_find_what_one_does() {
     let expected = [
         Finding::DamagedSectors { region: Region::Map, first: 2000, sectors: 1 },
         Finding::LostEntries { first: Lbn(400), blocks: 1 },
+        Finding::UnknownEntries { first: Lbn(200_000), blocks: 100 },
         Finding::RefsTooLow { pbn: Pbn(260_001), refs: 2, links: 3 },
         Finding::Garbage { blocks: 2, excess: 5, cause: Cause::Damage },
     ];

@@ -5,7 +5,8 @@ use super::unit::eventful_unit;
 use super::{UUID, encoded, eventful, fresh};
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::format::page::seal;
-use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, PageContent, PageId, Region};
+use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, PageContent, PageId, Region, StartSettings};
+use onefold_engine::settings::Compression;
 use onefold_engine::units::{BLOCK_SIZE, Pbn, count};
 
 fn hex(bytes: &[u8]) -> String {
@@ -52,6 +53,16 @@ fn a_fingerprints_page() {
     assert_eq!(crc32c::crc32c(&bytes), 0xdd53_2dd4);
 }
 
+/// The entries of blocks that were found damaged: kind 2 with its highest bit set; kind 3 without slots.
+#[test]
+fn entries_of_suspects() {
+    let suspect = |kind, byte: u8| hex(&FingerprintEntry { kind, value: Fingerprint::of_digest(&[byte; 20]) }.suspect().encode());
+    assert_eq!(suspect(Kind::Fingerprint, 0x13), ["13".repeat(19), "b3".into()].concat());
+    assert_eq!(suspect(Kind::Checksum, 0x13), ["13".repeat(19), "93".into()].concat(), "no duplicate is found by it");
+    assert_eq!(suspect(Kind::Carrier, 0x13), ["13".repeat(8), "00".repeat(11), "c0".into()].concat());
+    assert_eq!(hex(&FingerprintEntry::NONE.suspect().encode()), "00".repeat(20));
+}
+
 #[test]
 fn a_map_page() {
     let bytes = sealed(Region::Map, |page, i| {
@@ -76,7 +87,22 @@ fn superblocks() {
     assert_eq!(hex(&page[..56]), ["4f4e45464f4c44000400000000000000", &"00".repeat(24), &hex(&UUID)].concat());
     // The checksum stands for all the rest. A checksum over a page that includes its own checksum would be a constant.
     assert_eq!(hex(&page[4092..]), "9e0dbfa2");
-    assert_eq!(hex(&encoded(&eventful(), 3)[4092..]), "52462c1e");
+    assert_eq!(hex(&encoded(&eventful(), 3)[4092..]), "caa55534");
+}
+
+/// All other bytes are as without them, and without them the bytes are as they were before there were any.
+#[test]
+fn the_defaults_that_came_later() {
+    let (made, mut other) = (fresh(), fresh());
+    let start = StartSettings { compression: Compression::Off, memory_bytes: 0x0102_0304_0506, full_wait_s: 300, ..made.settings.clone() };
+    other.set_defaults(start);
+    let (before, after) = (encoded(&made, 0), encoded(&other, 0));
+    assert_eq!((hex(&after[32..40]), hex(&after[222..224])), ("2000000000000000".to_owned(), "0200".to_owned()));
+    assert_eq!(hex(&after[4007..4019]), "06050403020100002d010000");
+    let changed = [32..40, 222..223, 4007..4019, 4092..4096];
+    assert!((0..4096).all(|i| before[i] == after[i] || changed.iter().any(|part| part.contains(&i))));
+    other.set_defaults(StartSettings { full_wait_s: 0, ..made.settings.clone() });
+    assert_eq!(hex(&encoded(&other, 0)[4007..4019]), "000000000000000001000000");
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod unit;
 mod unit_properties;
 
 use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::superblock::{ScrubPart, ScrubProgress};
+use onefold_engine::format::superblock::{EndedScrubs, ScrubFound, ScrubPart, ScrubProgress};
 use onefold_engine::format::{ClassTotals, CommitMode, Compacted, Geometry, LogTail, Places, ProtectedRange, Superblock, Wish};
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn};
@@ -59,7 +59,9 @@ fn eventful() -> Superblock {
     s.settings.commit_mode = CommitMode::Log;
     [0, 9, 1023].into_iter().for_each(|region| s.uncompared.regions.add(region));
     (s.uncompared.is_asked, s.uncompared.is_paused) = (true, true);
-    s.scrub = Some(ScrubProgress { part: ScrubPart::Data, next: 9, is_paused: true, damaged: 3, lost: 5, kib_per_second: 1024 });
+    let found = ScrubFound { damaged: 3, mended: 2, lost: 5 };
+    s.scrub = Some(ScrubProgress { part: ScrubPart::Data, next: 9, is_paused: true, found, kib_per_second: 1024 });
+    s.ended_scrubs = EndedScrubs { number: 7, last: ScrubFound { damaged: 1, mended: 4, lost: 6 } };
     s.settings.persistence = Persistence::Strong;
     s.settings.noncritical_delay_ms = 23;
     s.settings.commit_period_ms = 24;

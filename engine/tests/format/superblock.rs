@@ -3,11 +3,11 @@
 use super::{Page, encoded, eventful, fresh, guarded};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::log_tail::at as at_log_tail;
-use onefold_engine::format::superblock::{INCOMPATIBLE_SEAMS, at, at_extent};
+use onefold_engine::format::superblock::{FULL_WAIT_S_MAX, INCOMPATIBLE_DEFAULTS, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MAX, at, at_extent};
 use onefold_engine::format::{
-    COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, GUARD_AT, Geometry, GeometryError, Superblock, SuperblockError, Wish,
+    COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, GUARD_AT, Geometry, GeometryError, StartSettings, Superblock, SuperblockError, Wish,
 };
-use onefold_engine::settings::Settings;
+use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::{Bytes, Epoch, Lbn, Pbn};
 
 /// Changes the page of a superblock, gives it a checksum that fits, and decodes it.
@@ -77,9 +77,9 @@ fn an_unknown_incompatible_feature_is_refused_others_are_not() {
     s.features.read_only = 1 << 62;
     assert_eq!(s.read_only_because(), 1 << 62);
     assert_eq!(Superblock::decode(&encoded(&s, 0), 0), Ok(s.clone()));
-    s.features.incompatible = INCOMPATIBLE_SEAMS << 1;
+    s.features.incompatible = INCOMPATIBLE_DEFAULTS << 1;
     let error = Superblock::decode(&encoded(&s, 0), 0);
-    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 32, uuid: s.uuid, generation: 1 }));
+    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 64, uuid: s.uuid, generation: 1 }));
 }
 
 #[test]
@@ -95,6 +95,52 @@ fn a_volume_of_another_uuid_remembers_the_one_that_it_was_made_with() {
     assert_eq!(s, made);
 }
 
+/// A volume that was never given other ones looks as it did before there were any: every program of this version opens it.
+#[test]
+fn defaults_that_came_later_are_a_feature_of_the_volumes_that_have_them() {
+    let made = fresh();
+    let start = |change: fn(&mut StartSettings)| {
+        let (mut s, mut settings) = (made.clone(), made.settings.clone());
+        change(&mut settings);
+        s.set_defaults(settings);
+        s
+    };
+    let others: [fn(&mut StartSettings); 6] = [
+        |start| start.memory_bytes = 2 << 20,
+        |start| start.memory_bytes = MEMORY_BYTES_MAX,
+        |start| start.compression = Compression::Carriers,
+        |start| start.compression = Compression::Off,
+        |start| start.full_wait_s = 0,
+        |start| start.full_wait_s = FULL_WAIT_S_MAX,
+    ];
+    for change in others {
+        let mut s = start(change);
+        assert_eq!(s.features.incompatible, INCOMPATIBLE_DEFAULTS);
+        assert_eq!(Superblock::decode(&encoded(&s, 1), 1), Ok(s.clone()));
+        let error = forged(&s, |page| page[at::FEATURES_INCOMPATIBLE.offset] = 0);
+        assert_eq!(error, Err(SuperblockError::UnknownValue { field: at::FEATURES_INCOMPATIBLE.name, value: 0 }));
+        s.set_defaults(made.settings.clone());
+        assert_eq!(s, made);
+    }
+    assert_eq!(start(|start| start.commit_period_ms = 7).features, made.features);
+    let error = forged(&made, |page| page[at::FEATURES_INCOMPATIBLE.offset] = 32);
+    assert_eq!(error, Err(SuperblockError::UnknownValue { field: at::FEATURES_INCOMPATIBLE.name, value: 32 }));
+    // One superblock has one encoding: what the program does by itself is zero.
+    let error = forged(&start(|start| start.full_wait_s = 1), |page| {
+        page[at::MEMORY_BYTES.offset..][..8].copy_from_slice(&MEMORY_BYTES_DEFAULT.to_le_bytes());
+    });
+    assert!(matches!(error, Err(SuperblockError::Reserved { .. })), "{error:?}");
+    for (field, value) in
+        [(at::MEMORY_BYTES, (2 << 20) - 1), (at::MEMORY_BYTES, MEMORY_BYTES_MAX + 1), (at::FULL_WAIT_S, FULL_WAIT_S_MAX + 2)]
+    {
+        let error = forged(&start(|start| start.full_wait_s = 1), |page| {
+            page[field.offset..][..field.width].copy_from_slice(&value.to_le_bytes()[..field.width]);
+        });
+        let is_refused = matches!(error, Err(SuperblockError::UnknownValue { .. } | SuperblockError::OutOfRange { .. }));
+        assert!(is_refused, "{} {value}: {error:?}", field.name);
+    }
+}
+
 #[test]
 fn values_without_meaning_are_refused_by_name() {
     for (field, value) in [
@@ -107,6 +153,7 @@ fn values_without_meaning_are_refused_by_name() {
         (at::VERIFY_READS, 2),
         (at::VERIFY_DUPLICATES, 255),
         (at::DISCARD_FREED, 2),
+        (at::COMPRESSION, 3),
         (at::EXTENT_COUNT, 65),
         (at::PROTECTED_COUNT, 65),
     ] {

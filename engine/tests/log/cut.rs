@@ -4,9 +4,9 @@
 use super::volume::{MIB, Volume, content, place};
 use super::{link, with_refs};
 use onefold_engine::buffer::BufferMut;
-use onefold_engine::check::{CheckSettings, Finding, ReadMedium, check};
+use onefold_engine::check::{CheckSettings, Finding, ReadMedium, check, read_superblock};
 use onefold_engine::format::entry::{Kind, MapEntry};
-use onefold_engine::format::{FingerprintEntry, PageId, Record, Region};
+use onefold_engine::format::{FingerprintEntry, PageId, Record, Region, copies, pair_of};
 use onefold_engine::interface::IoFailure;
 use onefold_engine::repair::{Plan, RepairError, RepairMedium, carry_out, change_superblock, plan};
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn};
@@ -298,4 +298,34 @@ fn blocks_that_records_alone_refer_to_are_free_again() {
     assert_eq!(findings(&mut volume), []);
     let mut machine = volume.open();
     assert_eq!([1, 2, 5, 6].map(|lbn| machine.read(lbn)), [Some(21), Some(0), Some(0), Some(26)]);
+}
+
+/// The server whose log is damaged was killed while it updated the superblock: that pair of copies lies in the device's cache alone.
+#[test]
+fn a_repair_flushes_what_a_killed_server_has_left() {
+    for operations in 0..40 {
+        for survivors in 0..2 {
+            let mut volume = with_a_hole();
+            let mut superblock = volume.newest();
+            let bytes = superblock.geometry.device_bytes;
+            superblock.generation += 1;
+            let mut unflushed = Vec::new();
+            for copy in pair_of(superblock.generation) {
+                let at = copies(bytes)[copy];
+                unflushed.push((at, *volume.block_at(at)));
+                superblock.encode(copy, volume.block_at(at));
+            }
+            let (plan, _) = planned(&mut volume).expect("it can be repaired");
+            let mut medium = Medium { volume: &mut volume, operations_left: operations, unflushed };
+            let done = carry_out(&mut medium, plan, &SETTINGS, &mut |_| ());
+            // Of each block only every second sector survives.
+            for (at, before) in std::mem::take(&mut medium.unflushed).into_iter().rev() {
+                let lost = (0..BLOCK_SIZE / 512).filter(|sector| sector % 2 == survivors);
+                lost.for_each(|sector| volume.block_at(at)[sector * 512..][..512].copy_from_slice(&before[sector * 512..][..512]));
+            }
+            let mut medium = Medium { volume: &mut volume, operations_left: 0, unflushed: Vec::new() };
+            let found = read_superblock(&mut medium, bytes);
+            assert!(found.is_ok(), "power lost after {operations} operations (repaired: {}): {:?}", done.is_ok(), found.err());
+        }
+    }
 }

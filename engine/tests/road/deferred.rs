@@ -122,7 +122,8 @@ fn rotten_content_gets_no_fingerprint() {
             let bad = rotten.map_or(0, |n| [n, COPY + n].into_iter().filter(|&lbn| m.fails_to_read(lbn)).count());
             assert_eq!(count(bad), damages, "{mode:?}: the other copy is intact");
         }
-        assert!(reads.iter().all(|commands| *commands == reads[0]), "{mode:?}: {reads:?}");
+        // One more at the most: the blocks that others are mapped to are read in runs, and the damaged one divides a run.
+        assert!(reads.iter().all(|commands| *commands <= reads[0] + 1), "{mode:?}: {reads:?}");
     }
 }
 

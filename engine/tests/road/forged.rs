@@ -243,7 +243,7 @@ fn blocks_that_the_volume_does_not_have_are_not_given_back() {
             rewrite_page(&mut medium, bits, |page| page.set_bit(bit, true));
         }
         let mut m = Machine::open(medium, settings(mode));
-        m.feed(Event::StoreRoom(StoreRoom { is_short: true, blocks: 1000 }));
+        m.feed(Event::StoreRoom(StoreRoom { is_short: true, blocks: 1000, refuses: false }));
         m.pass_ms(5_000);
         assert_eq!((m.engine.ledger().reclaimed_blocks, m.engine.stats().kept_blocks), (1, 0), "{mode:?}");
     }

@@ -68,7 +68,7 @@ fn writes_wait_for_room_and_go_on_when_blocks_are_discarded() {
             m.finish(id);
             assert_eq!(m.read(4096 * lbn, 4096), pattern(lbn, 4096), "{mode:?}");
         }
-        assert_eq!(notices(&m), [&Notice::Full { wait_ms: WAIT_MS }, &Notice::RoomAgain], "{mode:?}");
+        assert_eq!(notices(&m), [&Notice::Full { wait_ms: WAIT_MS, on_host: false }, &Notice::RoomAgain], "{mode:?}");
         assert!(!m.engine.stats().full);
         m.close();
     }
@@ -86,7 +86,7 @@ fn after_the_wait_they_fail_until_there_is_room() {
         let late = begin(&mut m, written);
         m.pass_ms(10);
         assert!(m.is_answered(late) && fails(&m.answer(late), Failure::NoSpace), "{mode:?}: it has been full for long enough");
-        let (full, none) = (Notice::Full { wait_ms: WAIT_MS }, Notice::NoSpace { waited_ms: WAIT_MS });
+        let (full, none) = (Notice::Full { wait_ms: WAIT_MS, on_host: false }, Notice::NoSpace { waited_ms: WAIT_MS, on_host: false });
         assert_eq!(notices(&m), [&full, &none], "{mode:?}");
         discard(&mut m, 0, 100);
         m.flush();
@@ -95,6 +95,25 @@ fn after_the_wait_they_fail_until_there_is_room() {
         m.pass_ms(WAIT_MS / 2);
         assert!(ids.iter().any(|&id| !m.is_answered(id)), "{mode:?}: it is full once more, and waits once more");
         assert_eq!(notices(&m), [&full, &none, &Notice::RoomAgain, &full], "{mode:?}");
+    }
+}
+
+#[test]
+fn a_volume_with_room_again_is_not_shown_as_full_before_a_write_comes() {
+    for mode in MODES {
+        let (mut m, written) = full(waiting(mode));
+        let id = begin(&mut m, written);
+        m.pass_ms(WAIT_MS + 10);
+        assert!(m.is_answered(id) && m.engine.stats().full, "{mode:?}");
+        discard(&mut m, 0, 3);
+        m.flush();
+        assert!(m.engine.stats().full, "{mode:?}: that little is no room");
+        discard(&mut m, 0, 500);
+        m.flush();
+        assert!(!m.engine.stats().full, "{mode:?}");
+        assert!(notices(&m).iter().all(|notice| !matches!(notice, Notice::RoomAgain)), "{mode:?}: no write has come");
+        // The volume has room indeed.
+        m.write(4096 * written, &pattern(written, 4096));
     }
 }
 
@@ -267,7 +286,11 @@ fn waiting_ends_when_the_volume_is_about_to_be_detached() {
         assert!(m.is_answered(id) && fails(&m.answer(id), Failure::NoSpace), "{mode:?}");
         let late = begin(&mut m, written);
         assert!(m.is_answered(late) && fails(&m.answer(late), Failure::NoSpace), "{mode:?}");
-        assert!(matches!(notices(&m)[..], [Notice::Full { .. }, Notice::NoSpace { waited_ms: 1..=3_000 }]), "{mode:?}: {:?}", notices(&m));
+        assert!(
+            matches!(notices(&m)[..], [Notice::Full { .. }, Notice::NoSpace { waited_ms: 1..=3_000, .. }]),
+            "{mode:?}: {:?}",
+            notices(&m)
+        );
         m.close();
 
         let (mut m, written) = full(waiting(mode).with_facts(|facts| facts.retries_when_full = true));
@@ -319,7 +342,7 @@ fn a_full_volume_looks_for_duplicates_at_once() {
         let late = begin(&mut m, lbn);
         assert!(m.is_answered(late) && matches!(m.answer(late), Reply::Done), "{mode:?}");
         assert!(!m.engine.stats().full && m.engine.stats().out_of_line.linked > half / 2, "{mode:?}");
-        assert_eq!(notices(&m), [&Notice::Full { wait_ms: WAIT_MS }, &Notice::RoomAgain], "{mode:?}");
+        assert_eq!(notices(&m), [&Notice::Full { wait_ms: WAIT_MS, on_host: false }, &Notice::RoomAgain], "{mode:?}");
         assert!((0..2 * half).all(|lbn| m.read(4096 * lbn, 4096) == pattern(content(lbn), 4096)));
         m.close();
     }

@@ -1,6 +1,6 @@
 //! A medium that does everything at once, and the engine over it.
 
-use crate::media::{Heap, chosen};
+use crate::media::{Heap, chosen, remember};
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
@@ -8,7 +8,7 @@ use onefold_engine::format::Superblock;
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::interface::{
-    Action, Class, Event, Hint, IoFailure, Legacy, Notice, Op, Payload, Promise, Promised, Reply, Request, RequestId, Segment, Traces,
+    Action, Class, Event, Hint, IoFailure, Legacy, Notice, Op, Payload, Promise, Reply, Request, RequestId, Segment, Traces,
 };
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
@@ -21,6 +21,8 @@ use std::sync::Arc;
 pub enum Done {
     Write { class: Class, first: usize, blocks: usize },
     Flush,
+    Fill { first: usize, blocks: usize },
+    Discard { first: usize, blocks: usize },
 }
 
 /// A medium on which everything happens at once, and the engine over it.
@@ -39,7 +41,7 @@ pub struct Machine {
     pub retries: u64,
     /// Blocks written, by class.
     pub written: BTreeMap<Class, u64>,
-    /// The writes that the device has done, by their first block, and its flushes.
+    /// The operations that the device has done; writes by their first block.
     pub history: Vec<Done>,
     /// The number of blocks that were read with their digests.
     pub digested: u64,
@@ -62,6 +64,8 @@ pub struct Machine {
     pub flushed: Vec<Event>,
     /// The acknowledgement journal, and the traces by which the next server recognizes its store.
     pub journal: Vec<Promise>,
+    /// Whether the replay has ended: nothing is added to the journal before.
+    takes_promises: bool,
     pub traces: Traces,
     /// The server is killed just before a write of this class.
     pub dies_at: Option<Class>,
@@ -74,14 +78,6 @@ pub struct Machine {
     /// Writes of this class do not end until they are fed by hand.
     pub keeps_writes_of: Option<Class>,
     pub kept_writes: Vec<Event>,
-}
-
-/// Appends an entry to the acknowledgement journal. A later entry for the LBN of a content frees the room of that content.
-fn remember(journal: &mut Vec<Promise>, promise: Promise) {
-    if let Promised::Link { lbn, .. } | Promised::Zero { lbn } | Promised::Content { lbn, .. } = promise.what {
-        journal.retain(|before| !matches!(before.what, Promised::Content { lbn: of, .. } if of == lbn));
-    }
-    journal.push(promise);
 }
 
 impl Machine {
@@ -140,6 +136,7 @@ impl Machine {
             keeps_flushes: false,
             flushed: Vec::new(),
             journal: Vec::new(),
+            takes_promises: false,
             traces,
             dies_at: None,
             is_dead: false,
@@ -207,7 +204,9 @@ impl Machine {
                             events.push_back(flushed);
                         }
                     }
-                    Action::Discard { io, at, length } => {
+                    Action::Discard { io, at, length, fill } => {
+                        let (first, blocks) = (index(at.0) / BLOCK_SIZE, index(length.0) / BLOCK_SIZE);
+                        self.history.push(if fill { Done::Fill { first, blocks } } else { Done::Discard { first, blocks } });
                         self.medium[index(at.0)..index(at.0 + length.0)].fill(0);
                         events.push_back(Event::Discarded { io, result: Ok(()) });
                     }
@@ -234,12 +233,12 @@ impl Machine {
                         self.wake = at.0;
                     }
                     Action::Notice(notice) => self.notices.push(notice),
-                    Action::Remember(promises) => promises.into_iter().for_each(|promise| remember(&mut self.journal, promise)),
+                    Action::Remember(promises) => remember(&mut self.journal, promises, self.takes_promises),
                     Action::Forget { epoch, traces } => {
                         self.journal.retain(|promise| promise.epoch > epoch);
                         self.traces = traces;
                     }
-                    Action::Replayed => {}
+                    Action::Replayed => self.takes_promises = true,
                     Action::Retry => self.retries += 1,
                     Action::Closed { clean } => self.closed = Some(clean),
                 }

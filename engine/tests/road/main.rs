@@ -28,14 +28,18 @@ mod packs;
 mod pages;
 mod proofs;
 mod recount;
+mod refused;
 mod replay;
 mod ring;
 mod runs;
 mod scrub;
 mod scrub_lost;
+mod scrub_mends;
 mod seams;
 mod sizes;
 mod space;
+mod stock;
+mod suspects;
 mod two_servers;
 
 use machine::Machine;

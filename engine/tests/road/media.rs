@@ -3,6 +3,7 @@
 use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{self, Chosen, FormatStep, Geometry, Superblock, Wish};
+use onefold_engine::interface::{Promise, Promised};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
 use std::sync::Arc;
@@ -83,4 +84,16 @@ pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
 /// and the last ones late, when they are no longer the most recent ones.
 pub fn backwards(blocks: u64) -> impl Iterator<Item = u64> {
     (0..blocks / 2).rev().chain((blocks / 2..blocks).rev())
+}
+
+/// Appends entries to the acknowledgement journal, which takes some once the replay has ended. A later entry for the LBN of a content frees
+/// the room of that content.
+pub fn remember(journal: &mut Vec<Promise>, promises: Vec<Promise>, has_ended: bool) {
+    assert!(has_ended, "the replay has not ended: {promises:?}");
+    for promise in promises {
+        if let Promised::Link { lbn, .. } | Promised::Zero { lbn } | Promised::Content { lbn, .. } = promise.what {
+            journal.retain(|before| !matches!(before.what, Promised::Content { lbn: of, .. } if of == lbn));
+        }
+        journal.push(promise);
+    }
 }

@@ -159,6 +159,24 @@ fn the_store_is_the_one_that_was_left_after_a_second_kill() {
     }
 }
 
+/// A commit removes the links of a few pages of the map, and puts off the rest of a discard to the next. The journal that has the discard
+/// goes from server to server, so nothing is added to it, and nothing that it has is needed twice.
+#[test]
+fn what_a_replay_puts_off_is_not_promised_before_it_has_ended() {
+    const LINKS_A_PAGE: u64 = 800;
+    for mode in MODES {
+        let settings = || Settings { memory_bytes: 2 << 20, commit_period_ms: 3_600_000, ..settings(mode) };
+        let mut m = Machine::open(blank(256 << 20, None), settings());
+        (0..60).for_each(|page| m.write(page * LINKS_A_PAGE * 4096, &noise(page + 1, 1)));
+        m.flush();
+        m.request(Op::Discard, 0, 60 * LINKS_A_PAGE * 4096, None, false);
+        assert!(m.journal.iter().any(|promise| matches!(promise.what, Promised::Unmap { .. })), "{mode:?}: {:?}", m.journal);
+        let mut next = m.next(m.medium.clone(), settings());
+        (0..60).for_each(|page| assert!(next.read(page * LINKS_A_PAGE * 4096, 4096) == [0; 4096], "{mode:?}, {page}"));
+        assert!(!next.flush_fails());
+    }
+}
+
 /// A strong server leaves a trace with each of its epochs: the first time for what it replayed, then for what clients write. In mode
 /// `ordered` it is killed just before it writes the next trace.
 #[test]

@@ -17,8 +17,8 @@ const VOLUME: u64 = 32 << 20;
 pub const BLOCKS: u64 = 300;
 /// Blocks that compress, which mode `log` puts into slots.
 pub const SOFT: u64 = 64;
-const AT_ONCE: ScrubOrder = ScrubOrder::Begin { kib_per_second: 1 << 24 };
-const LONG_MS: u64 = 3_600_000;
+pub const AT_ONCE: ScrubOrder = ScrubOrder::Begin { kib_per_second: 1 << 24 };
+pub const LONG_MS: u64 = 3_600_000;
 
 pub fn settings(commit_mode: CommitMode) -> Settings {
     Settings { commit_mode, compression: Compression::All, ..Settings::default() }
@@ -40,7 +40,7 @@ pub fn served(medium: Vec<u8>, settings: Settings) -> Machine {
     m
 }
 
-fn counts(m: &Machine) -> ScrubCounts {
+pub fn counts(m: &Machine) -> ScrubCounts {
     m.engine.stats().scrub
 }
 
@@ -52,15 +52,15 @@ pub fn scrubbed(m: &mut Machine) -> ScrubCounts {
     counts(m)
 }
 
-fn rot(m: &mut Machine, at: Bytes) {
+pub fn rot(m: &mut Machine, at: Bytes) {
     m.medium[index(at.0) + 77] ^= 4;
 }
 
-fn piece(part: ScrubPart, number: u64, is_mended: bool) -> DamagedPiece {
+pub fn piece(part: ScrubPart, number: u64, is_mended: bool) -> DamagedPiece {
     DamagedPiece { part, number, is_mended }
 }
 
-fn is_right(m: &mut Machine) -> bool {
+pub fn is_right(m: &mut Machine) -> bool {
     (0..BLOCKS).all(|n| m.read(4096 * n, 4096) == pattern(n, 4096)) && (0..SOFT).all(|n| m.read(4096 * (BLOCKS + n), 4096) == soft(n, 1))
 }
 
@@ -106,7 +106,7 @@ fn each_damaged_block_is_found_and_no_other() {
 }
 
 /// The first block whose bytes are like that.
-fn block_with(m: &Machine, is_it: impl Fn(&[u8]) -> bool) -> u64 {
+pub fn block_with(m: &Machine, is_it: impl Fn(&[u8]) -> bool) -> u64 {
     let geometry = m.engine.geometry();
     let bytes = |pbn| index(geometry.block_at(Pbn(pbn)).0);
     (0..geometry.data_blocks).find(|&pbn| is_it(&m.medium[bytes(pbn)..bytes(pbn) + 4096])).expect("some block is like that")
@@ -255,7 +255,7 @@ fn after_a_kill_it_goes_on_where_it_was_and_keeps_its_count() {
         m.pass_ms(whole.read_units * 4096 / (64 << 10) * 1000 * 3 / 4);
         assert!(counts(&m).is_under_way && counts(&m).damaged == 1, "{mode:?}: {:?}", counts(&m));
         let saved = chosen(&m.medium).and_then(|superblock| superblock.scrub).expect("its progress");
-        assert_eq!((saved.part, saved.damaged, saved.kib_per_second), (ScrubPart::Data, 1, 64), "{mode:?}");
+        assert_eq!((saved.part, saved.found.damaged, saved.kib_per_second), (ScrubPart::Data, 1, 64), "{mode:?}");
         let mut m = served(m.medium, settings(mode));
         m.pass_ms(LONG_MS);
         let found = counts(&m);

@@ -111,7 +111,7 @@ fn freed_blocks_are_discarded_on_both_sides_of_the_seam() {
         m.write(4096 * 3000, &pattern(3, 4096));
         m.flush();
         m.pass_ms(2_000);
-        m.feed(Event::StoreRoom(StoreRoom { is_short: true, blocks: 1000 }));
+        m.feed(Event::StoreRoom(StoreRoom { is_short: true, blocks: 1000, refuses: false }));
         m.pass_ms(5_000);
         assert!(m.engine.ledger().device_discarded_bytes >= 4096 * 590, "{mode:?}");
         is_sound(&m.close());

@@ -79,7 +79,12 @@ impl Plain {
             }
             Op::Discard | Op::WriteZeroes => {
                 self.zeroed.extend(first..first + blocks);
-                out.push(Action::Discard { io: self.in_flight.issue(purpose), at: Blocks(first).bytes(), length: Blocks(blocks).bytes() });
+                out.push(Action::Discard {
+                    io: self.in_flight.issue(purpose),
+                    at: Blocks(first).bytes(),
+                    length: Blocks(blocks).bytes(),
+                    fill: false,
+                });
             }
         }
     }

@@ -161,7 +161,7 @@ impl Rig {
                 let done = self.timetable.flush(now);
                 self.completes(done, Event::Flushed { io, result: Ok(()) });
             }
-            Action::Discard { io, at, length } => {
+            Action::Discard { io, at, length, .. } => {
                 self.device.discard(at, length);
                 let done = self.timetable.discard(now);
                 self.completes(done, Event::Discarded { io, result: Ok(()) });

@@ -215,7 +215,7 @@ impl Scene {
                 }
                 Action::Forget { epoch, .. } => self.journal.retain(|promise| promise.epoch > epoch),
                 Action::Wake { at } => self.wake = Some(at.0),
-                Action::Discard { io, at, length } => {
+                Action::Discard { io, at, length, .. } => {
                     self.device.discard(at, length);
                     self.in_flight.push(((Class::Data, at), Event::Discarded { io, result: Ok(()) }));
                 }

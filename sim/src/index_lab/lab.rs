@@ -4,7 +4,7 @@ use super::adapting::{Adapt, Selection};
 use super::stored::Stored;
 use super::writes::{Content, Writes, ZEROS};
 use super::{Index, IndexIo, Policy, Skipped};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub struct Plan {
 }
 
 /// The duplicates that were found, and at what cost.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Found {
     /// Writes of blocks that are not zeros.
     pub writes: u64,

@@ -25,7 +25,7 @@ use stored::{Pbn, Stored};
 use writes::Content;
 
 /// The units (4 KiB) that a policy has read and written for its level on the medium.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct IndexIo {
     /// Units read to find out whether a fingerprint is there.
     pub looked_up: u64,

@@ -2,7 +2,7 @@
 
 use onefold_engine::fingerprint::{Algorithm, Fingerprinter};
 use onefold_engine::units::BLOCK_SIZE;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use std::time::Instant;
 const TIMES: usize = 200;
 
 /// The processor time of this machine for the name of a block, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Naming {
     /// BLAKE3 with a key, sixteen blocks at once, and a block alone.
     pub fingerprint_ns: f64,

@@ -90,7 +90,7 @@ impl Model {
     }
 
     /// Returns whether entries differ only where blocks of large epochs, or blocks that were deferred, got their fingerprints, and these
-    /// are correct.
+    /// are correct; or where blocks were found damaged, which [`objection`](crate::objection::objection) allows only if there is a reason.
     fn is_named(&self, sector: usize, written: &[u8; ENTRY_BYTES], expected: &[u8; ENTRY_BYTES], disk: &SimDisk) -> bool {
         let entry = |bytes: &[u8]| FingerprintEntry::decode(bytes.try_into().expect("an entry")).ok();
         let (now, then) = (written.chunks_exact(FINGERPRINT_ENTRY_SIZE), expected.chunks_exact(FINGERPRINT_ENTRY_SIZE));
@@ -99,10 +99,12 @@ impl Model {
             let both_name_it = || {
                 let (now, then) = (entry(now)?, entry(then)?);
                 let content = disk.cell(self.volume.block_of(pbn)).settled()?;
-                let is_upgrade = (now.kind, then.kind) == (Kind::Fingerprint, Kind::Checksum);
+                // It may have got its fingerprint and been found damaged before its page was written.
+                let is_upgrade = then.kind == Kind::Checksum && (now.kind == Kind::Fingerprint || now.is_suspect());
                 Some(is_upgrade && self.volume.says(&now, content) && self.volume.says(&then, content))
             };
-            now == then || both_name_it() == Some(true)
+            let is_suspect = || Some(entry(now)? == entry(then)?.suspect());
+            now == then || both_name_it() == Some(true) || is_suspect() == Some(true)
         })
     }
 }

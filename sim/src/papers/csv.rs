@@ -15,10 +15,10 @@ fn columns(t: &Timed) -> Vec<(String, String)> {
     let mut row = vec![
         ("trace", r.trace.clone()),
         ("phase", r.phase.clone()),
-        ("scheme", r.scheme.to_owned()),
-        ("persistence", r.persistence.to_owned()),
+        ("scheme", r.scheme.clone()),
+        ("persistence", r.persistence.clone()),
         ("outstanding", or_empty(r.outstanding)),
-        ("device_model", r.device_model.to_owned()),
+        ("device_model", r.device_model.clone()),
     ];
     row.extend(client(f));
     let mut row: Vec<(String, String)> = row.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

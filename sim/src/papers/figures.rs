@@ -73,7 +73,7 @@ pub fn write_ratios(results: &Results, name: &str, mode: Mode) -> String {
 }
 
 fn ratio_table(results: &Results, mode: Mode) -> Table {
-    let mut heads = vec!["workload", "device", "duplication, zeros included", "epochs of the client"];
+    let mut heads = vec!["workload", "device", "duplication, zeros included", "of it", "epochs of the client"];
     heads.extend(names());
     heads.extend(["ideal", "bound", "efficiency of ordered-anticipate"]);
     let mut table = Table::new(format!("Write ratio, {}", mode.name()), heads);
@@ -84,6 +84,7 @@ fn ratio_table(results: &Results, mode: Mode) -> Table {
             w.short(),
             w.device.to_owned(),
             crate::papers::html::percent(none.map(|f| 1.0 - f.ideal)),
+            results.parts_of(w.trace),
             none.map_or_else(String::new, |f| f.bound_epochs.to_string()),
         ];
         row.extend(Scheme::ALL.map(|scheme| number(of(scheme).map(|f| f.write_ratio), 3)));

@@ -3,7 +3,7 @@
 
 use crate::account::LogEpochs;
 use crate::papers::results::{Mode, Results};
-use crate::papers::targets::{COUNTED_ON, Target};
+use crate::papers::targets::{COUNTED_ON, Source, Target};
 use crate::papers::workloads::{MODELS, of_trace};
 use crate::replay::figures::Figures;
 use crate::replay::scheme::Scheme;
@@ -84,7 +84,8 @@ fn judge_all(name: String, target: String, runs: &[(String, f64, f64)]) -> Optio
     } else {
         format!("{} of {}: {}", beyond.len(), runs.len(), beyond.join("; "))
     };
-    Some(Target { name, value: share(worst), unit: "of the allowed amount", target, holds: beyond.is_empty(), because })
+    let (source, unit) = (Source::Ours, "of the allowed amount");
+    Some(Target { name, source, value: share(worst), unit, target, holds: beyond.is_empty(), because })
 }
 
 /// Returns the targets of the log.
@@ -100,6 +101,7 @@ pub fn targets(results: &Results) -> Vec<Target> {
         if !runs.is_empty() {
             targets.push(Target {
                 name: format!("log-idle-flushes-{}", mode.id()),
+                source: Source::Ours,
                 value: float(idle),
                 unit: "device flushes",
                 target: "== 0 for flushes with nothing to commit".to_owned(),
@@ -131,6 +133,7 @@ fn near_bound(run: &LogReplay, mode: Mode, model: &str) -> Target {
     let e = run.epochs;
     Target {
         name: format!("packed-{}-{}-{model}", mode.id(), run.trace),
+        source: Source::Ours,
         value: f.write_ratio,
         unit: "units/unit",
         target: format!("<= {most:.4} (the bound, {:.4}, and {ABOVE_BOUND}), < 1", f.bound),

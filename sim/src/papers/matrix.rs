@@ -31,6 +31,17 @@ pub struct ReplayJob {
 }
 
 impl ReplayJob {
+    /// Returns whether a replay is the result of this job.
+    #[must_use]
+    pub fn is_of(&self, timed: &Timed) -> bool {
+        let (report, plan) = (&timed.report, &self.plan);
+        let outstanding = (plan.persistence != Mode::Weak.persistence()).then_some(plan.outstanding_max);
+        report.scheme == plan.scheme.name()
+            && report.device_model == plan.model.name
+            && report.outstanding == outstanding
+            && report.trace == name_of(&self.trace)
+    }
+
     fn name(&self) -> String {
         let strong = if self.plan.persistence == Mode::Weak.persistence() {
             "weak".to_owned()

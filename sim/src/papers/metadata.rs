@@ -48,7 +48,7 @@ pub fn metadata(results: &Results, mode: Mode, top: f64) -> String {
 fn group(results: &Results, w: &Workload, mode: Mode) -> Group {
     let bar = |&(scheme, letter): &(Scheme, &str)| {
         let f = results.figures(w, scheme, mode);
-        let parts = CLASSES.iter().enumerate().map(|(i, class)| (i, f.and_then(|f| f.metadata_per_unit.get(class).copied())));
+        let parts = CLASSES.iter().enumerate().map(|(i, class)| (i, f.and_then(|f| f.metadata_per_unit.get(*class).copied())));
         Bar { label: letter.to_owned(), parts: parts.collect() }
     };
     Group { label: w.short(), bars: SCHEMES.iter().map(bar).collect(), marks: Vec::new() }

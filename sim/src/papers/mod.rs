@@ -3,27 +3,34 @@
 //!
 //! 1. Every trace is replayed on every scheme, weak and strong (32 writes outstanding, and 1), on three device models (`matrix.rs`):
 //!    nothing is left out because it looks bad, and a replay that fails is a missed target.
-//! 2. Every figure is from a replay of this run. Published values are in one file (`published.rs`), with their sections.
+//! 2. Every figure is from a replay, from the file of what was measured live, or from the recorded figures; all of them are in one file
+//!    (`stored.rs`), of which the pages can be made again. Published values are in one file (`published.rs`), with their sections.
 //! 3. Counts and virtual times do not depend on the machine. Processor seconds do, and are given separately.
 //! 4. One set of results has three renderings: a page for people, CSV and JSON for programs.
 
 pub mod chart;
+pub mod contents;
 pub mod csv;
 pub mod energy;
 pub mod evaluation;
 pub mod figures;
 pub mod html;
+pub mod journal;
 pub mod log;
 pub mod log_tables;
 pub mod matrix;
 pub mod metadata;
+pub mod order_merge;
 pub mod page;
 pub mod parallel;
 pub mod published;
+pub mod recorded;
 pub mod report;
 pub mod results;
+pub mod rivals;
 pub mod smartdedup;
 pub mod space;
 pub mod statements;
+pub mod stored;
 pub mod targets;
 pub mod workloads;

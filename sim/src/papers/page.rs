@@ -1,26 +1,25 @@
 //! The page: one self-contained file for people.
 
-use crate::index_lab::naming::Naming;
-use crate::papers::evaluation::{Row, rows};
+use crate::papers::evaluation::{Row, Tally, rows};
 use crate::papers::html::{Page, Table, escape};
 use crate::papers::results::{Mode, Results};
 use crate::papers::targets::Target;
 use crate::papers::workloads::WORKLOADS;
-use crate::papers::{energy, figures, log_tables, metadata, published, space, statements};
+use crate::papers::{contents, energy, figures, journal, log_tables, metadata, published, space, statements};
 
 /// The end of the axis of metadata charts.
 const METADATA_TOP: (f64, f64) = (1.0, 2.0);
 
 /// Formats the whole page.
 #[must_use]
-pub fn page(results: &Results, targets: &[Target], naming: &Naming) -> String {
+pub fn page(results: &Results, targets: &[Target], tally: Tally) -> String {
     let mut page = Page::default();
     page.section("targets", "Targets", TARGETS, &(targets_table(targets).html() + &failures(results)));
     page.section(
         "published",
         "Measured against published",
         PUBLISHED,
-        &(evaluation(&rows(results, naming)).html() + &statements::table(results).html()),
+        &(evaluation(&rows(results)).html() + &statements::table(results).html()),
     );
     page.section(
         "figure-2a",
@@ -50,22 +49,25 @@ pub fn page(results: &Results, targets: &[Target], naming: &Naming) -> String {
     page.section("energy", "Instead of section 4.5: processor seconds and run time", ENERGY, &energy::energy(results));
     let charts = metadata::metadata(results, Mode::Weak, METADATA_TOP.0) + &metadata::metadata(results, Mode::Strong, METADATA_TOP.1);
     page.section("metadata", "The cost of metadata", METADATA, &charts);
+    page.section("journal", "The journal beside ordered-anticipate", "", &journal::section(results));
     page.section("log", "The log: units and flushes", LOG, &log_tables::tables(results));
     let trees = metadata::trees(results, Mode::Weak) + &metadata::trees(results, Mode::Strong);
     page.section("shadow", "The trees of shadow", SHADOW, &trees);
-    page.section("reading", "How to read this", "", &(READING.to_owned() + &workloads().html()));
+    let traces = workloads(results).html() + &contents::table(&results.contents).html();
+    page.section("reading", "How to read this", "", &(READING.to_owned() + &traces));
     let smart = "<p><a href=\"smartdedup.html\">SmartDedup's evaluation</a></p>\n";
-    page.html("OrderMergeDedup's evaluation, replayed by Onefold", &format!("<p>{}</p>\n{smart}", escape(&made(results, targets))))
+    page.html("OrderMergeDedup's evaluation, replayed by Onefold", &format!("<p>{tally}. {}</p>\n{smart}", escape(&made(results, targets))))
 }
 
 fn made(results: &Results, targets: &[Target]) -> String {
-    let m = results.made;
+    let m = &results.made;
     let missed = targets.iter().filter(|t| !t.holds).count();
     let memory = m.peak_resident_bytes.map_or_else(String::new, |bytes| format!(" and at most {} MiB of memory", bytes >> 20));
+    let revisions = if m.revisions.is_empty() { String::new() } else { format!(", by revision {}", m.revisions.join(" and ")) };
     format!(
-        "{} replays of {} traces in {:.1} minutes on {} threads, {:.0} s of processor time{memory}; missed targets: {} of {}. Counts and \
-         virtual times do not depend on the machine; processor seconds do. results.csv and results.json beside this page have every \
-         replay.",
+        "{} replays of {} traces in {:.1} minutes on {} threads, {:.0} s of processor time{memory}{revisions}; missed targets: {} of {}. \
+         Counts and virtual times do not depend on the machine; processor seconds do. results.csv and results.json beside this page have \
+         every replay.",
         results.runs.len(),
         results.workloads().len(),
         m.wall_seconds / 60.0,
@@ -77,10 +79,12 @@ fn made(results: &Results, targets: &[Target]) -> String {
 }
 
 fn targets_table(targets: &[Target]) -> Table {
-    let mut table = Table::new("The targets of this report", ["target", "value", "unit", "wanted", "verdict", "counts behind it"]);
+    let mut table = Table::new("The targets of this report", ["target", "whose", "value", "unit", "wanted", "verdict", "counts behind it"]);
     for t in targets {
         let verdict = if t.holds { "holds" } else { "missed" };
-        table.row([t.name.clone(), format!("{:.4}", t.value), t.unit.to_owned(), t.target.clone(), verdict.to_owned(), t.because.clone()]);
+        let (value, unit) = (format!("{:.4}", t.value), t.unit.to_owned());
+        let whose = t.source.name().to_owned();
+        table.row([t.name.clone(), whose, value, unit, t.target.clone(), verdict.to_owned(), t.because.clone()]);
     }
     table
 }
@@ -98,29 +102,30 @@ fn evaluation(rows: &[Row]) -> Table {
     let mut table =
         Table::new("Every row of the tables that Onefold is judged by", ["paper", "published", "goal here", "measured here", "verdict"]);
     for r in rows {
-        let measured = if r.measured.is_empty() { "the traces that show it were not replayed" } else { &r.measured };
-        table.row([r.paper, r.published, r.goal, measured, r.verdict.name()]);
+        table.row([r.paper, r.published, r.goal, &r.measured, r.verdict.name()]);
     }
     table
 }
 
-fn workloads() -> Table {
-    let heads = ["trace", "stands for", "duplication there", "device model of its figures", "how it differs"];
+fn workloads(results: &Results) -> Table {
+    let heads = ["trace", "stands for", "duplication there", "duplication here", "device model of its figures", "how it differs"];
     let mut table = Table::new("The traces", heads);
     for w in &WORKLOADS {
         let published = published::PUBLISHED.iter().find(|p| Some(p.name) == w.paper);
         let duplication = published.map_or_else(|| "–".to_owned(), |p| format!("{} %", p.duplication_percent));
-        table.row([w.trace, w.paper.unwrap_or("no workload of the paper"), duplication.as_str(), w.device, w.stand_in]);
+        let here = results.parts_of(w.trace);
+        table.row([w.trace, w.paper.unwrap_or("no workload of the paper"), &duplication, &here, w.device, w.stand_in]);
     }
     table
 }
 
-const TARGETS: &str = "Counts are those of the phase \"run\" on the device model \"instant\", which takes no time. For shadow, the \
-    published range of Dmdedup is the target on the six traces that stand for the paper's workloads; the counts behind a miss stand beside \
-    it.";
+const TARGETS: &str = "Counts are those of the phase \"run\" on the device model \"instant\", which takes no time. The paper's targets are \
+    judged on the six traces that stand for its workloads: its least efficiency, and for shadow its range of Dmdedup. Ours are an \
+    arithmetic model of this project (ordered), and what the log is allowed. The counts behind a miss stand beside it.";
 const PUBLISHED: &str = "\"Missed\" is a goal of the whole project that this state of it does not reach; \"stand-in\" was measured on \
-    something else than the paper's, and says so; \"not measured\" says why. The best scheme here is ordered-anticipate, the default of a \
-    volume.";
+    something else than the paper's, and says whether the goal is met by that; \"not measured\" says why. Every row is computed from the \
+    results that this page is made of. ordered-anticipate has all of the paper's optimizations and is the default of commit mode ordered; \
+    the default of a volume is commit mode log, which is packed here.";
 const LATENCY: &str = "The paper measures the latency of applications. Here the run time of the phase in virtual time stands in: think \
     times as recorded, waits as the device model and the scheme make them. What an application does at the same time as its I/O is in the \
     think times already.";

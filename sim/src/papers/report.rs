@@ -1,23 +1,21 @@
 //! The report: every replay that was asked for, the targets that it is judged by, and four files.
 
 use crate::index_lab::naming::Naming;
-use crate::papers::evaluation::rows;
-use crate::papers::matrix::{jobs, jobs_of_recorded, run};
+use crate::papers::contents::contents;
+use crate::papers::evaluation::{Tally, rows};
+use crate::papers::matrix::{ReplayJob, jobs, jobs_of_recorded, run};
+use crate::papers::recorded::RecordedFigures;
 use crate::papers::results::{Results, RunFacts};
 use crate::papers::smartdedup::live::Live;
 use crate::papers::smartdedup::study::{Subject, study};
 use crate::papers::targets::{Target, judge};
-use crate::papers::workloads::{WORKLOADS, of_trace};
-use crate::papers::{csv, page, smartdedup};
+use crate::papers::workloads::{WORKLOADS, Workload, of_trace};
+use crate::papers::{csv, page, smartdedup, stored};
 use crate::replay::scheme::Scheme;
 use crate::replay::timed::name_of;
 use onefold_trace::synth::phone::PHONES;
-use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-/// The version of `results.json`. Fields may be added within a version; none changes its meaning.
-const VERSION: u32 = 1;
 
 /// The replays of a report, and its place.
 #[derive(Clone, Debug)]
@@ -35,65 +33,133 @@ pub struct Options {
     pub made_writes: u64,
     /// The file of what was measured live, if there is one.
     pub live: Option<PathBuf>,
+    /// The table of recorded figures, if there is one.
+    pub figures: Option<PathBuf>,
+    /// The results of an earlier report: only what they lack is replayed.
+    pub stored: Option<PathBuf>,
+    /// Replay nothing at all.
+    pub replays_nothing: bool,
+    /// The name of the program's revision, for the pages.
+    pub revision: Option<String>,
     pub threads: usize,
 }
 
-/// Replays the traces, writes the report, and judges it by these write ratios.
+/// The traces of a report.
+struct Traces {
+    shipped: Vec<PathBuf>,
+    recorded: Vec<PathBuf>,
+}
+
+impl Traces {
+    /// Finds what is asked for.
+    ///
+    /// # Errors
+    /// Fails if a trace has no such name, or is not there.
+    fn find(options: &Options) -> Result<Self, String> {
+        let recorded = recorded(&options.recorded);
+        let known =
+            || WORKLOADS.iter().map(|w| w.trace.to_owned()).chain(recorded.iter().map(|path| name_of(path))).collect::<Vec<_>>().join(", ");
+        let is_known = |name: &str| of_trace(name).is_some() || recorded.iter().any(|path| name_of(path) == name);
+        if let Some(unknown) = options.only.iter().find(|name| !is_known(name)) {
+            return Err(format!("no recorded trace is called {unknown}; the known traces are {}", known()));
+        }
+        let is_wanted = |trace: &str| options.only.is_empty() || options.only.iter().any(|name| name == trace);
+        let wanted = WORKLOADS.iter().filter(|w| is_wanted(w.trace));
+        let shipped: Vec<PathBuf> = wanted.map(|w| options.traces.join(format!("{}.tsv.zst", w.trace))).collect();
+        if let Some(missing) = shipped.iter().find(|path| !path.is_file()) {
+            return Err(format!("{} does not exist; give the folder of the recorded traces by --traces", missing.display()));
+        }
+        let recorded = recorded.into_iter().filter(|path| is_wanted(&name_of(path))).collect();
+        Ok(Self { shipped, recorded })
+    }
+
+    fn jobs(&self, options: &Options) -> Result<Vec<ReplayJob>, String> {
+        let mut jobs = jobs(&self.shipped)?;
+        jobs.extend(jobs_of_recorded(&self.recorded)?);
+        jobs.retain(|job| options.schemes.is_empty() || options.schemes.contains(&job.plan.scheme));
+        Ok(jobs)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.shipped.iter().chain(&self.recorded)
+    }
+}
+
+/// Replays the traces, writes the report, and judges it; `ordered` by these write ratios.
 ///
 /// # Errors
-/// Fails if a trace has no such name, or the report cannot be written. A replay that fails is a missed target.
-pub fn report(options: &Options, write_ratios: &[(&str, f64)]) -> Result<Vec<Target>, String> {
-    let recorded = recorded(&options.recorded);
-    let known =
-        || WORKLOADS.iter().map(|w| w.trace.to_owned()).chain(recorded.iter().map(|path| name_of(path))).collect::<Vec<_>>().join(", ");
-    let is_known = |name: &str| of_trace(name).is_some() || recorded.iter().any(|path| name_of(path) == name);
-    if let Some(unknown) = options.only.iter().find(|name| !is_known(name)) {
-        return Err(format!("no recorded trace is called {unknown}; the known traces are {}", known()));
+/// Fails if a trace has no such name, a file that is named is no such file, or the report cannot be written. A replay that fails is a
+/// missed target.
+pub fn report(options: &Options, own_model: &[(&str, f64)]) -> Result<Vec<Target>, String> {
+    let traces = if options.replays_nothing { None } else { Some(Traces::find(options)?) };
+    let mut results = options.stored.as_deref().map(stored::read).transpose()?.unwrap_or_default();
+    if let Some(live) = &options.live {
+        results.live = Live::read(live)?;
     }
-    let is_wanted = |trace: &str| options.only.is_empty() || options.only.iter().any(|name| name == trace);
-    let recorded: Vec<PathBuf> = recorded.iter().filter(|path| is_wanted(&name_of(path))).cloned().collect();
-    let wanted = WORKLOADS.iter().filter(|w| is_wanted(w.trace));
-    let traces: Vec<PathBuf> = wanted.map(|w| options.traces.join(format!("{}.tsv.zst", w.trace))).collect();
-    if let Some(missing) = traces.iter().find(|path| !path.is_file()) {
-        return Err(format!("{} does not exist; give the folder of the recorded traces by --traces", missing.display()));
+    if let Some(figures) = &options.figures {
+        results.recorded = RecordedFigures::read(figures)?;
     }
-    let live = options.live.as_deref().map(Live::read).transpose()?.unwrap_or_default();
     // Fail before an hour's work rather than after it.
     std::fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
+    if let Some(traces) = &traces {
+        replay_what_lacks(&mut results, traces, options)?;
+    }
+    let targets = judge(&results, own_model);
+    let rows = rows(&results);
+    let tally = Tally::of(&rows);
+    write(&options.out, "results.json", &stored::json(&results, &targets, &rows))?;
+    write(&options.out, "results.csv", &csv::csv(&results))?;
+    write(&options.out, "index.html", &page::page(&results, &targets, tally))?;
+    write(&options.out, "smartdedup.html", &smartdedup::page::page(&results, tally))?;
+    Ok(targets)
+}
+
+/// Replays, counts and studies what the results lack, and puts everything in the order of the traces.
+fn replay_what_lacks(results: &mut Results, traces: &Traces, options: &Options) -> Result<(), String> {
     let began = Instant::now();
-    let mut jobs = jobs(&traces)?;
-    jobs.extend(jobs_of_recorded(&recorded)?);
-    jobs.retain(|job| options.schemes.is_empty() || options.schemes.contains(&job.plan.scheme));
-    let (runs, mut failures) = run(&jobs, options.threads);
-    let made = PHONES.into_iter().filter(|_| options.made_writes > 0).map(|phone| Subject::Made(phone, options.made_writes));
-    let subjects: Vec<Subject> = traces.into_iter().chain(recorded).map(Subject::Recorded).chain(made).collect();
-    let (studies, failed) = study(&subjects, options.threads);
+    let is_new = results.runs.is_empty();
+    let wanted = traces.jobs(options)?;
+    let lacking: Vec<ReplayJob> = wanted.iter().filter(|job| !results.runs.iter().any(|run| job.is_of(run))).cloned().collect();
+    let (runs, mut failures) = run(&lacking, options.threads);
+    results.runs.extend(runs);
+    let counted: Vec<PathBuf> = traces.all().filter(|path| results.contents_of(&name_of(path)).is_none()).cloned().collect();
+    let (contents, failed) = contents(&counted, options.threads);
+    results.contents.extend(contents);
     failures.extend(failed);
-    let naming = Naming::measure();
-    let made = RunFacts {
+    let made = PHONES.into_iter().filter(|_| options.made_writes > 0).map(|phone| Subject::Made(phone, options.made_writes));
+    let mut subjects: Vec<Subject> = traces.all().cloned().map(Subject::Recorded).chain(made).collect();
+    subjects.retain(|subject| !results.studies.iter().any(|study| study.trace == subject.name()));
+    let (studies, failed) = study(&subjects, options.threads);
+    results.studies.extend(studies);
+    failures.extend(failed);
+    results.failures = failures;
+    results.sort();
+    let earlier = std::mem::take(&mut results.made);
+    if lacking.is_empty() && subjects.is_empty() && !is_new {
+        results.made = earlier;
+        return Ok(());
+    }
+    results.naming = Naming::measure();
+    results.made = RunFacts {
         threads: options.threads,
         wall_seconds: began.elapsed().as_secs_f64(),
-        cpu_seconds: runs.iter().map(|t| t.cpu_seconds).sum(),
+        cpu_seconds: results.runs.iter().map(|t| t.cpu_seconds).sum(),
         peak_resident_bytes: peak_resident_bytes(),
-        complete: options.only.is_empty() && options.schemes.is_empty(),
+        complete: is_complete(results, options)?,
+        commands: 1,
+        revisions: options.revision.iter().cloned().collect(),
     };
-    let results = Results { runs, studies, failures, made };
-    let targets = judge(&results, write_ratios);
-    let json = json!({
-        "version": VERSION,
-        "report": "papers",
-        "made": results.made,
-        "targets": targets,
-        "against_published": rows(&results, &naming),
-        "smart_dedup": { "studies": results.studies, "naming": naming, "live": live },
-        "failures": results.failures,
-        "runs": results.runs,
-    });
-    write(&options.out, "results.json", &(json.to_string() + "\n"))?;
-    write(&options.out, "results.csv", &csv::csv(&results))?;
-    write(&options.out, "index.html", &page::page(&results, &targets, &naming))?;
-    write(&options.out, "smartdedup.html", &smartdedup::page::page(&results, &live, &naming))?;
-    Ok(targets)
+    results.made.add(&earlier);
+    Ok(())
+}
+
+/// Returns whether all traces of the set were replayed on all schemes.
+fn is_complete(results: &Results, options: &Options) -> Result<bool, String> {
+    let everything = Options { only: Vec::new(), schemes: Vec::new(), ..options.clone() };
+    let jobs = Traces::find(&everything).and_then(|traces| traces.jobs(&everything))?;
+    let is_studied = |w: &Workload| results.studies.iter().any(|study| study.trace == w.trace);
+    let is_replayed = |job: &ReplayJob| results.runs.iter().any(|run| job.is_of(run));
+    Ok(results.failures.is_empty() && WORKLOADS.iter().all(is_studied) && jobs.iter().all(is_replayed))
 }
 
 /// Lists the folders there, in the order of their names.

@@ -1,12 +1,16 @@
 //! All replays of a run, with look-ups.
 
+use crate::index_lab::naming::Naming;
+use crate::papers::contents::Contents;
+use crate::papers::recorded::RecordedFigures;
+use crate::papers::smartdedup::live::Live;
 use crate::papers::smartdedup::study::Study;
 use crate::papers::workloads::{WORKLOADS, Workload};
 use crate::replay::figures::Figures;
 use crate::replay::scheme::Scheme;
 use crate::replay::timed::Timed;
 use onefold_engine::settings::Persistence;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The moment when writes are acknowledged, and the number that may wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,32 +70,54 @@ impl Mode {
 }
 
 /// A replay that failed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Failure {
     pub replay: String,
     pub error: String,
 }
 
-/// Everything that was measured.
-#[derive(Clone, Debug, Default)]
+/// Everything that was measured: all that the pages are made of.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Results {
-    pub runs: Vec<Timed>,
+    pub made: RunFacts,
+    pub failures: Vec<Failure>,
+    /// The contents that the traces write.
+    pub contents: Vec<Contents>,
+    /// The project's recorded figures.
+    pub recorded: RecordedFigures,
+    /// The figures that were measured live.
+    pub live: Live,
+    pub naming: Naming,
     /// The traces in the policy lab.
     pub studies: Vec<Study>,
-    pub failures: Vec<Failure>,
-    pub made: RunFacts,
+    pub runs: Vec<Timed>,
 }
 
 /// The conditions and costs of a run.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunFacts {
     pub threads: usize,
+    /// The seconds of all commands that replayed, and the processor seconds of all replays.
     pub wall_seconds: f64,
     pub cpu_seconds: f64,
-    /// The largest memory of the process; none if the system does not report it.
+    /// The largest memory of a process; none if the system does not report it.
     pub peak_resident_bytes: Option<u64>,
     /// Whether all traces of the set were replayed, on all schemes.
     pub complete: bool,
+    /// The number of commands that replayed, and the revisions that they called their own.
+    pub commands: u32,
+    pub revisions: Vec<String>,
+}
+
+impl RunFacts {
+    /// Adds the facts of an earlier command, whose results are part of these.
+    pub fn add(&mut self, earlier: &Self) {
+        self.wall_seconds += earlier.wall_seconds;
+        self.peak_resident_bytes = self.peak_resident_bytes.max(earlier.peak_resident_bytes);
+        self.commands += earlier.commands;
+        let known = std::mem::replace(&mut self.revisions, earlier.revisions.clone());
+        self.revisions.extend(known.into_iter().filter(|revision| !earlier.revisions.contains(revision)));
+    }
 }
 
 impl Results {
@@ -111,6 +137,15 @@ impl Results {
         self.of(workload.trace, scheme, mode, workload.device).map(|t| &t.report.measured)
     }
 
+    /// Puts everything into the order of the traces: those of the set, then those that were recorded here or made.
+    pub fn sort(&mut self) {
+        let of_set = |trace: &str| WORKLOADS.iter().position(|w| w.trace == trace).unwrap_or(WORKLOADS.len());
+        let number = |trace: &str| (of_set(trace), trace.to_owned());
+        self.contents.sort_by_key(|contents| number(&contents.trace));
+        self.studies.sort_by_key(|study| (study.is_made, number(&study.trace)));
+        self.runs.sort_by_key(|timed| number(&timed.report.trace));
+    }
+
     /// Returns the virtual run time divided by that of no deduplication on the same device.
     #[must_use]
     pub fn time_ratio(&self, trace: &str, scheme: Scheme, mode: Mode, model: &str) -> Option<f64> {
@@ -128,6 +163,18 @@ impl Results {
             }
         }
         traces
+    }
+
+    /// Returns what a trace writes.
+    #[must_use]
+    pub fn contents_of(&self, trace: &str) -> Option<&Contents> {
+        self.contents.iter().find(|contents| contents.trace == trace)
+    }
+
+    /// Returns what stands beside a figure of a trace's duplication, or a dash.
+    #[must_use]
+    pub fn parts_of(&self, trace: &str) -> String {
+        self.contents_of(trace).map_or_else(|| "–".to_owned(), Contents::parts)
     }
 
     /// Lists the workloads that were replayed.

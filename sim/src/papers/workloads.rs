@@ -29,8 +29,8 @@ pub const MODELS: [&str; 3] = ["instant", "tablet", "850pro"];
 /// All traces of `data/traces`, beginning with those that represent a workload of the paper, in its order.
 pub const WORKLOADS: [Workload; 21] = [
     like("01_apt_update", "update", "tablet", "Update", "another release, other packages"),
-    like("02_apt_install", "install", "tablet", "Install", "another release: 9 % duplicates where the paper has 30 %"),
-    like("04_browse_firefox", "browse", "tablet", "BBench", "local pages in a headless browser, no BBench: 43 % duplicates, not 73 %"),
+    like("02_apt_install", "install", "tablet", "Install", "another release, another browser package"),
+    like("04_browse_firefox", "browse", "tablet", "BBench", "local pages in a headless browser, no BBench"),
     like("05_vehicle", "vehicle", "tablet", "Vehicle", "free traffic video instead of Caltrans's"),
     like("06_hadoop_grep", "hadoop", "850pro", "Hadoop", "the documentation of another kernel"),
     like("08_ycsb_wiredtiger", "ycsb", "850pro", "YCSB", "WiredTiger itself instead of a MongoDB server"),

@@ -5,11 +5,11 @@ use crate::counts::device::Tally;
 use crate::replay::truth::WriteCounts;
 use onefold_engine::interface::Class;
 pub use onefold_trace::replay::latency::Latency;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A figure for each class of device operations.
-pub type ByClass<T> = BTreeMap<&'static str, T>;
+pub type ByClass<T> = BTreeMap<String, T>;
 
 /// Counts of the client's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Accounts {
 }
 
 /// Shares of the client's units.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Duplication {
     #[serde(flatten)]
     pub shares: onefold_trace::info::Duplication,
@@ -55,7 +55,7 @@ pub struct Duplication {
 }
 
 /// The figures of one stretch.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     pub virtual_seconds: f64,
     pub client_units: u64,
@@ -90,11 +90,11 @@ pub struct Figures {
     pub metadata_per_epoch: Option<ByClass<f64>>,
     pub flush_ratio: Option<f64>,
     /// Latencies by "write", "read", "flush", "fua", "discard".
-    pub latency_us: BTreeMap<&'static str, Latency>,
+    pub latency_us: BTreeMap<String, Latency>,
 }
 
 /// The use of the volume's space.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Space {
     pub client_blocks: u64,
     pub client_contents: u64,
@@ -128,17 +128,17 @@ fn name(class: Class) -> &'static str {
 }
 
 fn by_class<T>(of: impl Fn(Class) -> T) -> ByClass<T> {
-    Class::ALL.into_iter().map(|class| (name(class), of(class))).collect()
+    Class::ALL.into_iter().map(|class| (name(class).to_owned(), of(class))).collect()
 }
 
 fn metadata<T>(of: impl Fn(Class) -> T) -> ByClass<T> {
-    Class::ALL.into_iter().filter(|&class| class != Class::Data).map(|class| (name(class), of(class))).collect()
+    Class::ALL.into_iter().filter(|&class| class != Class::Data).map(|class| (name(class).to_owned(), of(class))).collect()
 }
 
 impl Figures {
     /// Computes the figures between two moments.
     #[must_use]
-    pub fn between(then: &Accounts, now: &Accounts, latency_us: BTreeMap<&'static str, Latency>) -> Self {
+    pub fn between(then: &Accounts, now: &Accounts, latency_us: BTreeMap<String, Latency>) -> Self {
         let device = now.device.since(&then.device);
         let seen = now.seen.since(then.seen);
         let units = seen.units;

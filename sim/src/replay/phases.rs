@@ -32,7 +32,7 @@ impl Phases {
     pub fn begins(&mut self, name: String, accounts: Accounts, latencies: Latencies, space: Space) {
         self.space = space;
         if self.name == MEASURED {
-            let percentiles = latencies.iter().map(|(&kind, ns)| (kind, Latency::of(ns.clone()))).collect();
+            let percentiles = latencies.iter().map(|(&kind, ns)| (kind.to_owned(), Latency::of(ns.clone()))).collect();
             self.measured = Some((self.name.clone(), Figures::between(&self.began, &accounts, percentiles), space));
         }
         for (kind, mut ns) in latencies {
@@ -43,7 +43,7 @@ impl Phases {
 
     /// Returns the latencies of all phases.
     #[must_use]
-    pub fn all_latencies(&mut self) -> BTreeMap<&'static str, Latency> {
-        std::mem::take(&mut self.latencies).into_iter().map(|(kind, ns)| (kind, Latency::of(ns))).collect()
+    pub fn all_latencies(&mut self) -> BTreeMap<String, Latency> {
+        std::mem::take(&mut self.latencies).into_iter().map(|(kind, ns)| (kind.to_owned(), Latency::of(ns))).collect()
     }
 }

@@ -2,19 +2,19 @@
 
 use crate::account::SentUnits;
 use crate::replay::figures::{ByClass, Figures, Latency, Space};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The report of a replay of one trace on one scheme.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub trace: String,
-    pub scheme: &'static str,
-    pub persistence: &'static str,
+    pub scheme: String,
+    pub persistence: String,
     /// The number of changes that may wait for their answers; none for as many as memory allows.
     pub outstanding: Option<usize>,
-    pub device_model: &'static str,
+    pub device_model: String,
     /// The phase that is measured, or "whole" if the trace has no phase `run`.
     pub phase: String,
     #[serde(flatten)]
@@ -26,7 +26,7 @@ pub struct Report {
     /// The runs of blocks that follow each other for the client and on the device, in the end; none if the scheme has no volume.
     pub extents: Option<u64>,
     /// Any other counts of the scheme, from opening to close.
-    pub facts: BTreeMap<&'static str, u64>,
+    pub facts: BTreeMap<String, u64>,
 }
 
 struct Percent(f64);

@@ -145,16 +145,16 @@ pub fn replay_on<E: Display>(
     let (phase, measured, space) = phases.measured.unwrap_or_else(|| ("whole".to_owned(), whole.clone(), phases.space));
     Ok(Report {
         trace: trace.to_owned(),
-        scheme: plan.scheme.name(),
-        persistence: if strong.is_some() { "strong" } else { "weak" },
+        scheme: plan.scheme.name().to_owned(),
+        persistence: if strong.is_some() { "strong" } else { "weak" }.to_owned(),
         outstanding: strong,
-        device_model: plan.model.name,
+        device_model: plan.model.name.to_owned(),
         phase,
         measured,
         space,
         whole,
         extents,
-        facts: closed.machine.facts.into_iter().collect(),
+        facts: closed.machine.facts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
     })
 }
 

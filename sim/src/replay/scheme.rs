@@ -29,13 +29,13 @@ pub enum Scheme {
     OrderedOnly,
     /// The engine with non-critical updates delayed for 30 s.
     Ordered,
-    /// The same with anticipation: the default settings.
+    /// The same with anticipation: the default settings of mode `ordered`.
     OrderedAnticipate,
     /// The log, with plain units only.
     Log,
     /// The log with at most one compressed block in a unit, if it is small enough.
     Carried,
-    /// The log with as many blocks in a unit as fit, and packs: the default settings in mode `log`.
+    /// The log with as many blocks in a unit as fit, and packs: the default settings in mode `log`, which is the default of a volume.
     Packed,
 }
 

@@ -9,13 +9,13 @@ use onefold_trace::header::Header;
 use onefold_trace::record::Record;
 use onefold_trace::source::{ReadOptions, Source};
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
 /// A report and its speed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Timed {
     #[serde(flatten)]
     pub report: Report,

@@ -62,15 +62,18 @@ impl World {
             .join("; ")
     }
 
-    pub(super) fn discard(&mut self, io: IoId, first: u64, blocks: u64) -> Result<(), Violation> {
-        record!("device {}: discard blocks {first}+{blocks}", io.0);
+    /// Begins a discard, or, with `fill`, a filling with zeros. Until a later write both leave either the old content or zeros.
+    pub(super) fn discard(&mut self, io: IoId, first: u64, blocks: u64, fill: bool) -> Result<(), Violation> {
+        record!("device {}: {} blocks {first}+{blocks}", io.0, if fill { "fill" } else { "discard" });
         let fails = self.call(io, Call::Discard)?;
         if let Some(checker) = &self.checker {
             (first..first + blocks).try_for_each(|block| checker.about_to_discard(block))?;
         }
         self.journal_allows((first..first + blocks).map(|block| (block, None)))?;
         self.disk.discard(io, first, blocks)?;
-        self.traffic.discard();
+        if !fill {
+            self.traffic.discard();
+        }
         self.start(io, Work::Discard, fails, true);
         self.after_change(first, blocks)
     }

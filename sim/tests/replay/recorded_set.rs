@@ -2,7 +2,7 @@
 //! The large traces are for the benchmarks.
 
 use onefold_engine::interface::Class;
-use onefold_sim::papers::targets::{ABOVE, WRITE_RATIOS};
+use onefold_sim::papers::targets::{ABOVE, OWN_MODEL};
 use onefold_sim::replay::run::{Plan, replay};
 use onefold_sim::replay::scheme::Scheme;
 use onefold_trace::text::recorded;
@@ -16,7 +16,7 @@ fn path(name: &str) -> PathBuf {
 
 #[test]
 fn small_traces_count_as_their_recorder_did_and_meet_their_targets() {
-    for (name, target) in WRITE_RATIOS.into_iter().filter(|(name, _)| SMALL.contains(name)) {
+    for (name, target) in OWN_MODEL.into_iter().filter(|(name, _)| SMALL.contains(name)) {
         let text = std::fs::read_to_string(path(&format!("{name}.json"))).expect("the set is complete");
         let facts: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
         let blocks = facts["size_4k"].as_u64().expect("a size");

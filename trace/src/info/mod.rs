@@ -16,7 +16,7 @@ use crate::header::{Header, Unit};
 use crate::record::{ContentName, Op, Record};
 use known::Known;
 use median::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shape::Shaper;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub struct Counts {
 }
 
 /// Shares of the written blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Duplication {
     pub live: f64,
     pub ever: f64,
@@ -97,6 +97,8 @@ pub struct Phase {
     pub begin_ns: u64,
     /// The median number of blocks written before each flush, and after the last one if there were any.
     pub blocks_between_flushes_median: Option<u64>,
+    /// The streams of the phase, those with the most written blocks first.
+    pub streams: Vec<Part>,
 }
 
 /// All totals of a trace.
@@ -133,17 +135,20 @@ struct OpenPhase {
     begin_ns: u64,
     since_flush: u64,
     between: Histogram,
+    streams: Groups,
 }
 
 impl OpenPhase {
     fn new(name: Arc<str>, begin_ns: u64) -> Self {
-        Self { name, counts: Counts::default(), begin_ns, since_flush: 0, between: Histogram::default() }
+        let (counts, between, streams) = (Counts::default(), Histogram::default(), Groups::default());
+        Self { name, counts, begin_ns, since_flush: 0, between, streams }
     }
 
     fn closed(mut self) -> Phase {
         self.between.add_if_any(self.since_flush);
         let part = Part { name: self.name, counts: self.counts, duplication: self.counts.duplication() };
-        Phase { part, begin_ns: self.begin_ns, blocks_between_flushes_median: self.between.median() }
+        let blocks_between_flushes_median = self.between.median();
+        Phase { part, begin_ns: self.begin_ns, blocks_between_flushes_median, streams: self.streams.sorted() }
     }
 }
 
@@ -212,6 +217,7 @@ impl Counter {
         phase.counts.add(&counts);
         self.total.add(&counts);
         if record.op != Op::Flush {
+            phase.streams.of(record.stream.as_ref()).add(&counts);
             self.streams.of(record.stream.as_ref()).add(&counts);
             self.processes.of(record.process.as_ref()).add(&counts);
         }

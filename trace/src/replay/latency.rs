@@ -1,9 +1,9 @@
 //! Latencies of requests of one kind, summarized in a few numbers.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The time from sending a request to its answer, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     pub count: u64,
     pub mean: f64,

@@ -9,7 +9,7 @@ use crate::output::table::Table;
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::check::{LiveLog, read_log};
 use onefold_engine::format::page::{Opened, PageId, SECTORS, open};
-use onefold_engine::format::unit::claims;
+use onefold_engine::format::unit::may_have_entry;
 use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN, Region, SLOTS_MAX, Superblock};
 use onefold_engine::units::{BLOCK_BYTES, Lbn, Pbn, index};
 use serde::Serialize;
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
     pub fn logical(&mut self, lbn: Lbn) -> Outcome<Logical> {
         let limit = self.superblock.geometry.logical_blocks;
         if lbn.get() >= limit {
-            return Err(Failed::new(Exit::Usage, format!("LBN {} is beyond the end: the volume has {limit}", lbn.get())));
+            return Err(Failed::new(Exit::State, format!("LBN {} is beyond the end: the volume has {limit}", lbn.get())));
         }
         let (id, entry) = self.superblock.geometry.map_of(lbn);
         let (opened, map) = self.look_up(id, entry)?;
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
     pub fn physical(&mut self, pbn: Pbn) -> Outcome<Physical> {
         let limit = self.superblock.geometry.data_blocks;
         if pbn.get() >= limit {
-            return Err(Failed::new(Exit::Usage, format!("PBN {} is beyond the end: the volume has {limit}", pbn.get())));
+            return Err(Failed::new(Exit::State, format!("PBN {} is beyond the end: the volume has {limit}", pbn.get())));
         }
         let links = self.links(pbn)?;
         let mut block = self.block(pbn)?;
@@ -203,6 +203,7 @@ impl<'a> Reader<'a> {
             kind: match print.kind {
                 Kind::None => "none",
                 Kind::Fingerprint => "fingerprint",
+                _ if print.is_suspect() => "found damaged",
                 Kind::Checksum if print.short().is_some() => "short name",
                 Kind::Checksum => "checksum",
                 Kind::Carrier => "carrier",
@@ -223,7 +224,7 @@ impl<'a> Reader<'a> {
         let block = self.buffer.block(0);
         let story = UnitStory::of(self.superblock, pbn, block);
         let agrees = match entry.kind {
-            Kind::Carrier => story.is_some() && claims(block) == entry.value,
+            Kind::Carrier => story.is_some() && may_have_entry(&entry.value, block),
             _ => match entry.is_of(&self.superblock.fingerprinter(), block) {
                 Some(agrees) => agrees,
                 None => return ("not comparable", story),

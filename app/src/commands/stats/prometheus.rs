@@ -5,14 +5,19 @@
 //! 3. Every sample has the path of the volume's store, its UUID and its label.
 
 use super::content::Stats;
+use crate::runtime::latency::{BOUNDS_US, Latency};
 use crate::runtime::tally::Count;
 use onefold_engine::units::BLOCK_BYTES;
 use std::fmt::{self, Write as _};
+
+/// The states of an attached volume.
+const STATES: [&str; 5] = ["opening", "serving", "full", "read-only", "truncated"];
 
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,
     Gauge,
+    Histogram,
 }
 
 /// The label that distinguishes a value from others of its metric, if it has one; and the value, if it is known.
@@ -58,6 +63,19 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
+/// A time in microseconds, in seconds as the format has them.
+struct Seconds(u64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        if rest == 0 {
+            return write!(f, "{whole}");
+        }
+        f.write_str(format!("{whole}.{rest:06}").trim_end_matches('0'))
+    }
+}
+
 impl Text {
     /// Returns the lines of a metric, which has its introduction.
     fn lines(&mut self, (name, kind, help): Metric<'_>) -> &mut String {
@@ -65,6 +83,7 @@ impl Text {
             let kind = match kind {
                 Kind::Counter => "counter",
                 Kind::Gauge => "gauge",
+                Kind::Histogram => "histogram",
             };
             let lines = format!("# HELP onefold_{name} {help}\n# TYPE onefold_{name} {kind}\n");
             self.0.push(Family { name: name.to_owned(), lines });
@@ -85,20 +104,38 @@ impl Volume<'_> {
     fn metric<V: fmt::Display>(&mut self, metric: Metric<'_>, samples: &[Sample<'_, V>]) {
         for (label, value) in samples {
             let Some(value) = value else { continue };
-            let lines = self.text.lines(metric);
-            let _ = write!(lines, "onefold_{}{{", metric.0);
-            let own = label.iter().map(|&(key, value)| (key, value));
-            let labels = self.labels.iter().map(|(key, value)| (*key, value.as_str())).chain(own);
-            for (at, (key, value)) in labels.enumerate() {
-                let comma = if at == 0 { "" } else { "," };
-                let _ = write!(lines, "{comma}{key}=\"{}\"", Escaped(value));
-            }
-            let _ = writeln!(lines, "}} {value}");
+            self.sample(metric, "", label.as_slice(), value);
         }
+    }
+
+    /// Adds one sample of a metric, with labels of its own after those of the volume.
+    fn sample(&mut self, metric: Metric<'_>, suffix: &str, own: &[(&str, &str)], value: impl fmt::Display) {
+        let lines = self.text.lines(metric);
+        let _ = write!(lines, "onefold_{}{suffix}{{", metric.0);
+        let labels = self.labels.iter().map(|(key, value)| (*key, value.as_str())).chain(own.iter().copied());
+        for (at, (key, value)) in labels.enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            let _ = write!(lines, "{comma}{key}=\"{}\"", Escaped(value));
+        }
+        let _ = writeln!(lines, "}} {value}");
     }
 
     fn one(&mut self, metric: Metric<'_>, value: Option<u64>) {
         self.metric(metric, &[(None, value)]);
+    }
+
+    /// Adds the time that the requests of one kind have taken, as a histogram.
+    fn histogram(&mut self, latency: &Latency) {
+        const METRIC: Metric<'static> = ("client_request_seconds", Kind::Histogram, "Time until requests of clients were answered.");
+        let request = ("request", latency.what.as_str());
+        let mut so_far = 0;
+        for (class, requests) in latency.requests.iter().enumerate() {
+            so_far += requests;
+            let bound = BOUNDS_US.get(class).map_or_else(|| "+Inf".to_owned(), |&us| format!("{}", Seconds(us)));
+            self.sample(METRIC, "_bucket", &[request, ("le", &bound)], so_far);
+        }
+        self.sample(METRIC, "_sum", &[request], Seconds(latency.ns / 1000));
+        self.sample(METRIC, "_count", &[request], so_far);
     }
 
     /// Adds the operations and the bytes of each kind.
@@ -114,6 +151,8 @@ impl Volume<'_> {
 /// The report on a volume.
 pub(super) struct Seen {
     pub labels: Vec<(&'static str, String)>,
+    /// All processes of its attachment have died.
+    pub has_died: bool,
     /// None: it is attached, and its server does not answer.
     pub stats: Option<Stats>,
 }
@@ -130,7 +169,8 @@ pub(super) fn text(volumes: &[Seen]) -> String {
 impl Seen {
     fn render(&self, of: &mut Volume<'_>) {
         use Kind::{Counter, Gauge};
-        let is_attached = self.stats.as_ref().is_none_or(|stats| stats.attached);
+        let is_attached = !self.has_died && self.stats.as_ref().is_none_or(|stats| stats.attached);
+        of.one(("died", Gauge, "1 where all processes that served a volume have ended without a detach."), Some(u64::from(self.has_died)));
         of.one(("attached", Gauge, "Whether the volume is attached."), Some(u64::from(is_attached)));
         let answers = is_attached.then(|| u64::from(self.stats.is_some()));
         of.one(("answers", Gauge, "Whether the server of an attached volume answers."), answers);
@@ -143,12 +183,36 @@ impl Seen {
             let bytes = |units: u64| Some(units.saturating_mul(BLOCK_BYTES));
             let (client, device) = (bytes(lifetime.client_units), bytes(lifetime.device_units));
             of.one(("lifetime_client_written_bytes_total", Counter, "Bytes that clients wrote since the volume was created."), client);
-            of.one(("lifetime_device_written_bytes_total", Counter, "Bytes written to the device since then, for all purposes."), device);
+            of.one(("lifetime_device_written_bytes_total", Counter, "Bytes written to the store since then, for all purposes."), device);
         }
         if stats.attached {
+            condition(of, stats);
             served(of, stats);
         }
     }
+}
+
+/// Adds the condition of an attached volume, and the work below it.
+fn condition(of: &mut Volume<'_>, stats: &Stats) {
+    use Kind::{Counter, Gauge};
+    // An opening reports its progress as well.
+    let state = stats.state.as_deref().unwrap_or_default().split(':').next().unwrap_or_default();
+    let states: Vec<_> = STATES.iter().map(|&name| (Some(("state", name)), Some(u64::from(name == state)))).collect();
+    of.metric(("state", Gauge, "1 for the state that `onefold status` shows, and 0 for the others."), &states);
+    of.one(("host_available_bytes", Gauge, "Room on the file system of a store in a file."), stats.host.map(|host| host.available_bytes));
+    of.one(("host_bytes", Gauge, "Size of that file system."), stats.host.map(|host| host.bytes));
+    let disks = stats.disk.iter().flat_map(|work| &work.disks).map(|disk| (Some(("disk", disk.disk.as_str())), disk.counts));
+    let written: Vec<_> = disks.clone().map(|(label, counts)| (label, Some(counts.written_bytes))).collect();
+    of.metric(
+        ("disk_written_bytes_total", Counter, "Bytes that the disk below the store has written since the attach, for others, too."),
+        &written,
+    );
+    let flushes: Vec<_> = disks.map(|(label, counts)| (label, Some(counts.flushes))).collect();
+    of.metric(("disk_flushes_total", Counter, "Flushes of the disk below the store since the attach, for others, too."), &flushes);
+    let failed: Vec<_> = stats.counts.failed.iter().map(|count| (Some(("command", count.what.as_str())), Some(count.operations))).collect();
+    of.metric(("device_errors_total", Counter, "Commands to the store that have failed."), &failed);
+    of.one(("damage_reports_total", Counter, "Reports of damage."), Some(stats.counts.damage));
+    stats.counts.latencies.iter().for_each(|latency| of.histogram(latency));
 }
 
 /// Adds what only a server counts, since the volume was attached.
@@ -160,7 +224,7 @@ fn served(of: &mut Volume<'_>, stats: &Stats) {
         &stats.counts.client,
     );
     of.by_kind(
-        [("device_commands_total", "Commands to the device."), ("device_bytes_total", "Bytes of the commands to the device.")],
+        [("device_commands_total", "Commands to the store."), ("device_bytes_total", "Bytes of the commands to the store.")],
         "command",
         &stats.counts.device,
     );
@@ -168,7 +232,7 @@ fn served(of: &mut Volume<'_>, stats: &Stats) {
     let used: Vec<_> = parts.clone().map(|(label, part)| (label, Some(part.used_bytes))).collect();
     of.metric(("memory_used_bytes", Gauge, "Memory by part."), &used);
     let limits: Vec<_> = parts.map(|(label, part)| (label, Some(part.limit_bytes))).collect();
-    of.metric(("memory_limit_bytes", Gauge, "The most memory of each part."), &limits);
+    of.metric(("memory_limit_bytes", Gauge, "The share of each part, which it exceeds for a request that is larger."), &limits);
     let Some(volume) = &stats.counts.volume else { return };
     let (dedup, space, work) = (&volume.dedup, &volume.space, &volume.out_of_line);
     let results = [("duplicate", dedup.duplicates), ("zero", dedup.zeroes), ("unchanged", dedup.unchanged), ("new", dedup.new_blocks)];
@@ -177,7 +241,7 @@ fn served(of: &mut Volume<'_>, stats: &Stats) {
         &results.map(|(result, blocks)| (Some(("result", result)), Some(blocks))),
     );
     of.one(("deferred_blocks_total", Counter, "New blocks whose fingerprint was deferred."), Some(dedup.deferred));
-    of.one(("device_flushes_total", Counter, "Flushes of the device."), Some(volume.ledger.device_flushes));
+    of.one(("device_flushes_total", Counter, "Flushes of the store."), Some(volume.ledger.device_flushes));
     of.one(("client_flushes_total", Counter, "Flushes of clients."), Some(volume.ledger.client_flushes));
     of.one(("index_entries", Gauge, "Fingerprints in the index in memory."), Some(dedup.index_entries));
     of.one(("index_capacity", Gauge, "Fingerprints that the index has room for."), Some(dedup.index_capacity));

@@ -33,20 +33,24 @@ fn named(name: &str) -> Outcome<Seen> {
         None => {
             let superblock = volume::peek(&path)?.superblock;
             let stats = Stats::of_detached(&path)?;
-            let labels = labels(&stats.path, Some(Uuid::from_bytes(superblock.uuid).to_string()), Some(superblock.label));
-            Ok(Seen { labels, stats: Some(stats) })
+            let uuid = Uuid::from_bytes(superblock.uuid).to_string();
+            let has_died = find::all_died()?.iter().any(|record| record.id == uuid);
+            Ok(Seen { labels: labels(&stats.path, Some(uuid), Some(superblock.label)), has_died, stats: Some(stats) })
         }
     }
 }
 
-/// Looks at all attached volumes. One whose server does not answer hides no other.
+/// Looks at all attached volumes, and at those whose processes have all died. One whose server does not answer hides no other.
 fn all_attached() -> Outcome<Vec<Seen>> {
-    Ok(find::all_attached()?.iter().map(|record| seen(record, Stats::of_attached(record).ok())).collect())
+    let attached: Vec<Seen> = find::all_attached()?.iter().map(|record| seen(record, Stats::of_attached(record).ok())).collect();
+    let died = find::all_died()?;
+    let died = died.iter().map(|record| Seen { has_died: true, ..seen(record, None) });
+    Ok(attached.into_iter().chain(died).collect())
 }
 
 fn seen(record: &Record, stats: Option<Stats>) -> Seen {
     let path = stats.as_ref().map_or(&record.path, |stats| &stats.path);
-    Seen { labels: labels(path, record.uuid.clone(), record.label.clone()), stats }
+    Seen { labels: labels(path, record.uuid.clone(), record.label.clone()), has_died: false, stats }
 }
 
 fn labels(path: &Path, uuid: Option<String>, label: Option<String>) -> Vec<(&'static str, String)> {
@@ -99,7 +103,8 @@ fn answer(request: Request, name: Option<&str>) {
         (true, false) => (404, format!("The metrics are at {METRICS}.\n")),
         (false, _) => (405, "There are only pages to read here.\n".to_owned()),
     };
-    let response = Response::from_string(said).with_status_code(code);
+    // In one piece, whatever its length.
+    let response = Response::from_string(said).with_status_code(code).with_chunked_threshold(usize::MAX);
     let kind = Header::from_bytes("Content-Type", CONTENT_TYPE).ok();
     // A scraper that went away is no error.
     let _ = request.respond(kind.into_iter().fold(response, Response::with_header));

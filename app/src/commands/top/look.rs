@@ -2,6 +2,7 @@
 
 use crate::attachment::record::Record;
 use crate::attachment::{find, questions};
+use crate::device::bottom::DiskWork;
 use crate::exit::{Failed, Outcome};
 use crate::runtime::condition::{Condition, Counts};
 use crate::runtime::tally::Count;
@@ -15,6 +16,7 @@ const HISTORY: usize = 240;
 pub struct Answer {
     pub counts: Counts,
     pub condition: Condition,
+    pub disk: DiskWork,
 }
 
 /// One look at a volume.
@@ -30,7 +32,9 @@ pub struct Look {
 pub struct Rates {
     pub client_written: u64,
     pub client_read: u64,
-    pub device_written: u64,
+    pub store_written: u64,
+    /// The disks below the store, with the writes of others; 0 where they are not known.
+    pub disk_written: u64,
 }
 
 /// A volume that is looked at again and again.
@@ -69,7 +73,7 @@ impl Look {
 }
 
 fn answer(record: &Record) -> Outcome<Answer> {
-    Ok(Answer { counts: questions::counts(record)?, condition: questions::condition(record)? })
+    Ok(Answer { counts: questions::counts(record)?, condition: questions::condition(record)?, disk: record.bottom.work() })
 }
 
 /// The bytes of all counts whose name begins so.
@@ -78,13 +82,16 @@ fn bytes(counts: &[Count], name: &str) -> u64 {
 }
 
 impl Rates {
-    /// Returns the rates between two states of the counts, this many milliseconds apart; none where a new server began to count again.
-    fn between(before: &Counts, now: &Counts, ms: u64) -> Option<Self> {
-        let rate = |of: fn(&Counts) -> u64| Some(of(now).checked_sub(of(before))? * 1000 / ms.max(1));
+    /// Returns the rates between two answers, this many milliseconds apart; none where the counts began again.
+    fn between(before: (&Counts, &DiskWork), now: (&Counts, &DiskWork), ms: u64) -> Option<Self> {
+        let a_second = |now: u64, before: u64| Some(now.checked_sub(before)? * 1000 / ms.max(1));
+        let rate = |of: fn(&Counts) -> u64| a_second(of(now.0), of(before.0));
+        let disk = |work: &DiskWork| work.all().unwrap_or_default().written_bytes;
         Some(Self {
             client_written: rate(|counts| bytes(&counts.client, "writes"))?,
             client_read: rate(|counts| bytes(&counts.client, "reads"))?,
-            device_written: rate(|counts| bytes(&counts.device, "write"))?,
+            store_written: rate(|counts| bytes(&counts.device, "write"))?,
+            disk_written: a_second(disk(now.1), disk(before.1))?,
         })
     }
 }
@@ -105,7 +112,7 @@ impl Followed {
     fn go_on(&mut self, look: Look) {
         if let (Ok(before), Ok(now)) = (&self.last.answer, &look.answer) {
             let ms = look.at.saturating_duration_since(self.last.at).as_millis();
-            let rates = Rates::between(&before.counts, &now.counts, u64::try_from(ms).unwrap_or(u64::MAX));
+            let rates = Rates::between((&before.counts, &before.disk), (&now.counts, &now.disk), u64::try_from(ms).unwrap_or(u64::MAX));
             self.rates.push_back(rates.unwrap_or_default());
             if self.rates.len() > HISTORY {
                 self.rates.pop_front();
@@ -133,6 +140,7 @@ pub fn take(followed: &mut Vec<Followed>, looks: Vec<Look>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::bottom::{DiskCounts, DiskOf};
 
     fn counts(written: u64, read: u64, data: u64, log: u64) -> Counts {
         let count = |what: &str, bytes| Count { what: what.to_owned(), operations: 1, bytes };
@@ -140,12 +148,19 @@ mod tests {
         Counts { client: vec![count("reads", read), count("writes", written), count("write-zeroes", 99)], device, ..Counts::default() }
     }
 
+    fn disk(written_bytes: u64) -> DiskWork {
+        let counts = DiskCounts { written_bytes, flushes: 1 };
+        DiskWork { disks: vec![DiskOf { disk: "sda".to_owned(), counts }], unknown: None }
+    }
+
     #[test]
     fn rates_are_bytes_a_second_and_unknown_where_a_new_server_counts() {
         let (before, now) = (counts(1000, 0, 100, 10), counts(3000, 500, 400, 20));
-        let rates = Rates { client_written: 4000, client_read: 1000, device_written: 620 };
-        assert_eq!(Rates::between(&before, &now, 500), Some(rates));
-        assert_eq!(Rates::between(&now, &before, 500), None);
-        assert_eq!(Rates::between(&before, &before, 0), Some(Rates::default()));
+        let (none, disk) = (DiskWork::default(), disk(4096));
+        let rates = Rates { client_written: 4000, client_read: 1000, store_written: 620, disk_written: 8192 };
+        assert_eq!(Rates::between((&before, &none), (&now, &disk), 500), Some(rates));
+        assert_eq!(Rates::between((&now, &none), (&before, &none), 500), None);
+        assert_eq!(Rates::between((&before, &disk), (&before, &none), 500), None, "the disk has begun to count again");
+        assert_eq!(Rates::between((&before, &none), (&before, &none), 0), Some(Rates::default()));
     }
 }

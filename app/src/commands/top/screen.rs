@@ -1,7 +1,7 @@
 //! Draws the screen: all volumes in a table, and the chosen one below it.
 
 use super::look::{Answer, Followed, Rates};
-use crate::commands::stats::found;
+use crate::commands::stats::{disk as disk_in_a_line, found};
 use crate::commands::status::slowed;
 use crate::commands::{dedup, scrub};
 use crate::output::percent::Percent;
@@ -23,10 +23,14 @@ const CURVE_HEIGHT: u16 = 5;
 type Rate = fn(&Rates) -> u64;
 
 /// The rates, with their names.
-const CURVES: [(&str, Rate); 3] =
-    [("writes", |of| of.client_written), ("reads", |of| of.client_read), ("device writes", |of| of.device_written)];
+const CURVES: [(&str, Rate); 4] = [
+    ("writes", |of| of.client_written),
+    ("reads", |of| of.client_read),
+    ("store writes", |of| of.store_written),
+    ("disk writes", |of| of.disk_written),
+];
 
-const HEADS: [&str; 8] = ["VOLUME", "ATTACHED AT", "STATE", "SAVED", "AVAILABLE", "WRITES/s", "READS/s", "DEVICE WRITES/s"];
+const HEADS: [&str; 9] = ["VOLUME", "ATTACHED AT", "STATE", "SAVED", "AVAILABLE", "WRITES/s", "READS/s", "TO STORE/s", "BY DISK/s"];
 
 /// The screen.
 pub struct Screen<'a> {
@@ -64,7 +68,7 @@ impl Screen<'_> {
             let row = Row::new(cells(volume));
             if place == self.chosen { row.style(Style::new().add_modifier(Modifier::REVERSED)) } else { row }
         });
-        let widths = [Constraint::Fill(2), Constraint::Fill(2)].into_iter().chain([9, 6, 10, 11, 11, 15].map(Constraint::Length));
+        let widths = [Constraint::Fill(2), Constraint::Fill(2)].into_iter().chain([9, 6, 10, 11, 11, 11, 11].map(Constraint::Length));
         Table::new(rows, widths).header(Row::new(HEADS).add_modifier(Modifier::BOLD))
     }
 }
@@ -76,7 +80,7 @@ fn cells(volume: &Followed) -> Vec<String> {
     let mut cells = vec![look.name(), look.record.location.clone()];
     match &look.answer {
         Err(_) => cells.push("no answer".to_owned()),
-        Ok(Answer { counts, condition }) => {
+        Ok(Answer { counts, condition, .. }) => {
             let of = counts.volume.as_ref();
             let percent = of.and_then(VolumeCounts::saved).and_then(|saved| saved.percent);
             let available = of.filter(|of| of.space.is_complete).map(|of| Size(of.available_bytes()).to_string());
@@ -110,7 +114,7 @@ fn fact(name: &str, value: impl Into<String>) -> Line<'static> {
     Line::from(vec![Span::from(format!("{name:<14}")).bold(), Span::from(value.into())])
 }
 
-fn facts(volume: &Followed, Answer { counts, condition }: &Answer) -> Vec<Line<'static>> {
+fn facts(volume: &Followed, Answer { counts, condition, disk }: &Answer) -> Vec<Line<'static>> {
     let mut lines = vec![fact("backing store", volume.last.record.path.display().to_string())];
     if let Some(model) = &condition.slowed {
         lines.push(fact("slowed", slowed(model)));
@@ -128,14 +132,15 @@ fn facts(volume: &Followed, Answer { counts, condition }: &Answer) -> Vec<Line<'
         fact(
             "space",
             format!(
-                "{} of {} free, {} kept for their fingerprint",
+                "{} of {} free, and {} free that still hold old content to be found again",
                 blocks(space.free_blocks),
                 blocks(space.data_blocks),
                 blocks(space.kept_blocks)
             ),
         ),
-        fact("written", format!("{} by clients, {} to the device{ratio}", blocks(ledger.client_units), blocks(ledger.device_units))),
-        fact("flushes", format!("{} by clients, {} of the device", ledger.client_flushes, ledger.device_flushes)),
+        fact("written", format!("{} by clients, {} to the store{ratio}", blocks(ledger.client_units), blocks(ledger.device_units))),
+        fact("disk wrote", disk_in_a_line(disk)),
+        fact("flushes", format!("{} by clients, {} of the store", ledger.client_flushes, ledger.device_flushes)),
         fact("found", found(dedup)),
         fact("index", format!("{} of {} entries", dedup.index_entries, dedup.index_capacity)),
         fact("out of line", dedup::in_a_line(&of.out_of_line)),
@@ -147,7 +152,7 @@ fn facts(volume: &Followed, Answer { counts, condition }: &Answer) -> Vec<Line<'
 }
 
 fn draw_curves(volume: &Followed, area: Rect, buffer: &mut Buffer) {
-    let areas: [Rect; 3] = Layout::horizontal([Constraint::Fill(1); 3]).areas(area);
+    let areas: [Rect; CURVES.len()] = Layout::horizontal([Constraint::Fill(1); CURVES.len()]).areas(area);
     for ((name, of), area) in CURVES.into_iter().zip(areas) {
         let width = usize::from(area.width.saturating_sub(2));
         let rates: Vec<u64> = volume.rates.iter().skip(volume.rates.len().saturating_sub(width)).map(of).collect();

@@ -134,7 +134,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let backing = Arc::new(open(on, arguments.force)?);
     if let Some(needed) = source.header().device_bytes.filter(|bytes| bytes.get() > backing.facts().length) {
         let (needed, length) = (Size(needed.get()), Size(backing.facts().length));
-        return Err(Failed::new(Exit::Usage, format!("{} has {length}, the traced device had {needed}", on.display()))
+        return Err(Failed::new(Exit::State, format!("{} has {length}, the traced device had {needed}", on.display()))
             .next("`onefold trace cut --lbn` takes what fits."));
     }
     let plan = Plan {

@@ -51,7 +51,7 @@ impl Crew for Servers<'_> {
                 self.attached(device.display().to_string());
             }
             Event::Mounted { resend } => {
-                let request_bytes = request_bytes(self.plan.options.memory.0);
+                let request_bytes = request_bytes(self.plan.options.memory_bytes());
                 self.plan.frontend.set_details(&Details { resend, request_bytes });
                 if resend {
                     return tracing::info!("mounted");
@@ -60,6 +60,7 @@ impl Crew for Servers<'_> {
                 tracing::warn!("{text}");
                 self.plan.messages.push(Message::now(text));
             }
+            Event::Replaced { dead, ending } if ending.is_orderly() => tracing::info!("server {dead} gave way to the next one"),
             other => tracing::info!("{other:?}"),
         }
     }

@@ -1,6 +1,6 @@
 //! FUSE and loop as a front-end: its calls for `attach`, supervisors, servers and `detach`.
 
-use super::process::{ignore_stop_signals, prepare_process};
+use super::process::{check_reclaim, ignore_stop_signals, prepare_process};
 use super::session::{REQUEST_BYTES_MAX, announce_size, can_resend, request_bytes};
 use super::supervisor::{self, adopt};
 use super::{Config, Fuse, NAME, THREADS, helper, loopdev};
@@ -10,6 +10,7 @@ use crate::attachment::record::{Places, Record};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::door::{Announcer, Clients, Frontend, Ready};
 use crate::frontend::servers::Servers;
+use crate::output::complain;
 use crate::runtime::Served;
 use crate::supervision::lent::Adoption;
 use crate::supervision::limit::DeathLimit;
@@ -31,6 +32,18 @@ pub struct Details {
     /// The largest write that the session agreed to, in bytes.
     #[serde(default = "largest")]
     pub request_bytes: usize,
+}
+
+/// The first version of Linux that sends requests which were under way to the next server.
+const RESENDS_SINCE: (u32, u32) = (6, 9);
+
+/// Whether a kernel's release, such as `6.1.0-13-amd64`, is older than this version; not where it cannot be read.
+fn is_older_than(release: &str, version: (u32, u32)) -> bool {
+    let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < version,
+        _ => false,
+    }
 }
 
 const fn largest() -> usize {
@@ -57,16 +70,26 @@ impl Frontend for FuseLoop {
         if !rustix::process::geteuid().is_root() {
             return Err(Failed::new(Exit::NotPermitted, "only root may make a block device (--fuse)").next("Use --nbd."));
         }
+        check_reclaim(Path::new("/"))?;
+        let kernel = rustix::system::uname();
+        let release = kernel.release().to_string_lossy();
+        if is_older_than(&release, RESENDS_SINCE) {
+            let (major, minor) = RESENDS_SINCE;
+            complain(format_args!(
+                "onefold: this kernel ({release}) is older than Linux {major}.{minor}: if the server is killed, programs get I/O \
+                 errors, and `upgrade` and `grow` need a detach"
+            ));
+        }
         Ok(FrontendPlan::new(NAME, true, &Details { resend: false, request_bytes: REQUEST_BYTES_MAX }))
     }
 
     fn supervise(&self, mut servers: Servers<'_>, adoption: Option<Adoption>) -> Result<(), SupervisionError> {
-        prepare();
+        prepare(&servers.plan);
         let plan = supervisor::Plan {
             source: servers.plan.path.display().to_string(),
             tag: servers.plan.id.clone(),
             threads: THREADS,
-            request_bytes: request_bytes(servers.plan.options.memory.0),
+            request_bytes: request_bytes(servers.plan.options.memory_bytes()),
             limit: DeathLimit::default(),
             without_resend: false,
         };
@@ -82,7 +105,7 @@ impl Frontend for FuseLoop {
 
     fn clients(&self, plan: &Plan, kept: Option<Vec<OwnedFd>>) -> Outcome<Box<dyn Clients>> {
         let channels = kept.ok_or_else(misused)?;
-        prepare();
+        prepare(plan);
         let Details { request_bytes, .. } = plan.frontend.details()?;
         Ok(Box::new(SessionClients { channels, tag: plan.id.clone(), request_bytes }))
     }
@@ -116,8 +139,8 @@ impl Frontend for FuseLoop {
     }
 }
 
-fn prepare() {
-    for refused in prepare_process() {
+fn prepare(plan: &Plan) {
+    for refused in prepare_process(plan.options.memory_bytes()) {
         tracing::warn!("{refused} was refused: where memory is short, the device may stall");
     }
 }
@@ -197,4 +220,19 @@ fn verdict(mut helper: Child) -> Outcome {
     let exit = Exit::of_code(status.code()).unwrap_or(Exit::System);
     let stderr = stderr.trim();
     Err(Failed::new(exit, stderr.strip_prefix("onefold: ").unwrap_or(stderr)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_compared_by_their_version() {
+        for release in ["6.8.12", "5.15.0-91-generic", "6.1.0-13-amd64", "4.19"] {
+            assert!(is_older_than(release, RESENDS_SINCE), "{release}");
+        }
+        for release in ["6.9.0", "6.10.3-amd64", "6.18.44", "7.0-rc1", "unknown", ""] {
+            assert!(!is_older_than(release, RESENDS_SINCE), "{release}");
+        }
+    }
 }

@@ -7,6 +7,7 @@
 
 use super::session::system;
 use crate::device::loop_status::{LoopInfo, loop_status};
+use crate::device::users::users;
 use crate::error::Error;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -173,7 +174,8 @@ pub fn detach(device: &Path, before_flush: impl FnOnce()) -> Result<Option<Errno
             Ok(open) => break open,
             Err(Errno::BUSY) if Instant::now() < give_up && !is_mounted(device) => std::thread::sleep(Duration::from_millis(20)),
             Err(Errno::BUSY) => {
-                return Err(Error::Setting(format!("{} is in use: unmount what is on it first (`umount {0}`)", device.display())));
+                let who = users(device).text().map_or_else(String::new, |who| format!(", {who}"));
+                return Err(Error::Setting(format!("{} is in use{who}: unmount what is on it first (`umount {0}`)", device.display())));
             }
             Err(e) => return Err(system(format!("cannot open {}", device.display()), e)),
         }

@@ -177,6 +177,12 @@ impl Attachment for Watch<'_> {
         self.stop = true;
     }
 
+    fn restore_files(&mut self) {
+        if let Stage::Attached(device) = &self.stage {
+            self.crew.report(Event::Attached { device: device.clone() });
+        }
+    }
+
     /// Checks whether a helper has finished, and decides on the next step.
     fn advance(&mut self, server: &mut Running) -> Result<(), SupervisionError> {
         match &mut self.stage {

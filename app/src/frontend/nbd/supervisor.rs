@@ -92,6 +92,9 @@ impl Attachment for Socket<'_> {
     }
 
     fn replaced(&mut self, dead: u32, ending: Ending) {
+        if ending.is_orderly() {
+            return tracing::info!("server {dead} gave way to the next one");
+        }
         tracing::info!("Replaced {{ dead: {dead}, ending: {ending:?} }}");
     }
 
@@ -111,6 +114,12 @@ impl Attachment for Socket<'_> {
     fn stop(&mut self) {
         tracing::info!("asked to end");
         self.listening.end();
+    }
+
+    fn restore_files(&mut self) {
+        if self.is_attached {
+            self.attached();
+        }
     }
 
     fn advance(&mut self, _server: &mut Running) -> Result<(), SupervisionError> {

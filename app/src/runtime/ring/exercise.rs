@@ -2,7 +2,7 @@
 //! fit.
 
 use super::{
-    BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity, PAGE, RECORD_BYTES, content_at, kind, left_in_lap,
+    BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity, Owner, PAGE, RECORD_BYTES, content_at, kind, left_in_lap,
     record_check, settle,
 };
 use onefold_engine::interface::Traces;
@@ -45,12 +45,13 @@ impl Forged {
 /// the next position where a record can begin.
 #[must_use]
 pub fn forge(volume: [u8; 16], numbers: &Numbers, records: &[Forged]) -> Vec<u8> {
-    let identity = Identity { volume, incarnation: numbers.incarnation, bytes: BYTES_MIN, contents: CONTENTS.into() };
+    let identity = Identity { volume, made_in: numbers.incarnation, bytes: BYTES_MIN, contents: CONTENTS.into() };
     let mut file = vec![0; PAGE + index(BYTES_MIN + u64::from(CONTENTS) * BLOCK_BYTES)];
     file[..IDENTITY_BYTES].copy_from_slice(&identity.encode());
     // A position that no journal can have is left as it is.
     let tail = if numbers.tail < u64::MAX / 2 { settle(numbers.tail / 8 * 8, BYTES_MIN) } else { numbers.tail };
-    let durable = Durable { turn: 1, tail, epoch: Epoch(numbers.epoch), traces: numbers.traces };
+    let owner = Owner { incarnation: numbers.incarnation, is_changing: false };
+    let durable = Durable { turn: 1, tail, epoch: Epoch(numbers.epoch), owner, has_lost: false, traces: numbers.traces };
     file[DURABLE_SLOTS[1]..][..DURABLE_BYTES].copy_from_slice(&durable.encode(identity.seed()));
     let mut position = tail;
     for record in records {

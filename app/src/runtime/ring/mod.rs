@@ -15,26 +15,31 @@
 //! 5. Contents of blocks are after the records, in places of their own, and each has a record that names its place. So a content frees its
 //!    room as soon as a later record for its LBN is there ([`Ring::release`]), whatever came between. A content that is not the last for
 //!    its LBN may be overwritten, and is not replayed.
-//! 6. A killed process leaves its stores up to some instruction, in program order, as long as the compiler does not reorder them. Only the
+//! 6. The next server takes the journal over where it is, and adds nothing until the records that it found are durable. They stay valid as
+//!    they are, whatever epochs it commits meanwhile and however often it is killed; one store of the durable state ends them all
+//!    ([`Ring::replayed`]). So no takeover needs a second journal, or its room.
+//! 7. A killed process leaves its stores up to some instruction, in program order, as long as the compiler does not reorder them. Only the
 //!    compiler matters, since processors interrupt precisely.
 //!
 //! | bytes | of the first page |
 //! |---|---|
 //! | 0–7 | magic |
 //! | 8–23 | UUID of the volume |
-//! | 24–31 | incarnation of the volume that the records belong to |
+//! | 24–31 | incarnation of the volume when the journal was made |
 //! | 32–39 | bytes of records after this page |
 //! | 40–47 | number of contents of 4096 bytes that have room after these |
 //! | 48–51 | CRC32C of all that |
-//! | 64–127, 128–191 | durable state; written in turn, the later one is valid |
+//! | 64–143, 192–271 | durable state; written in turn, the later one is valid |
 //!
 //! | bytes | of the durable state |
 //! |---|---|
 //! | 0–7 | number of its writes |
 //! | 8–15 | position up to which the journal is trimmed |
 //! | 16–23 | epoch up to which records are durable |
-//! | 24–55 | two traces: log sequence or map sector; kind (none, log, map) in the upper half of a word, the sector's sum in the lower |
-//! | 56–63 | CRC32C of UUID, incarnation and all of the above, and 1 in the upper half |
+//! | 24–31 | incarnation of the volume that the journal belongs to |
+//! | 32–39 | 1: it may belong to the next incarnation instead, since a server is taking it over; 2: acknowledged writes are lost |
+//! | 40–71 | two traces: log sequence or map sector; kind (none, log, map) in the upper half of a word, the sector's sum in the lower |
+//! | 72–79 | CRC32C of UUID, incarnation and all of the above, and 1 in the upper half |
 //!
 //! | bytes | of a record |
 //! |---|---|
@@ -43,7 +48,7 @@
 //! | 12–15 | bytes after the first 48 |
 //! | 16–23 | first LBN |
 //! | 24–31 | PBN and, in the highest byte, slot; or number of blocks; or the content's place |
-//! | 32–35 | CRC32C of UUID, incarnation, all of the above, the epoch and the bytes after the first 48 |
+//! | 32–35 | CRC32C of UUID, first incarnation, all of the above, the epoch and the bytes after the first 48 |
 //! | 36–39 | zero |
 //! | 40–47 | epoch |
 //! | 48– | the fingerprint of a linked block, or the CRC32C of a content; padded to 8 bytes |
@@ -52,18 +57,17 @@
 
 pub mod exercise;
 mod first_page;
+mod life;
 mod replay;
 
+pub use first_page::Owner;
 pub use replay::{Replay, ReplayError};
 
 use first_page::{DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity};
 use memmap2::MmapMut;
 use onefold_engine::interface::Traces;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Epoch, Lbn, Pbn, count, index};
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 const PAGE: usize = 4096;
@@ -118,52 +122,23 @@ pub struct Full;
 /// The journal of a running server.
 pub struct Ring {
     map: MmapMut,
+    path: PathBuf,
     identity: Identity,
     seed: u32,
     /// The position of the next record.
     head: u64,
     durable: Durable,
+    /// The last durable epoch of this server while the records of another are valid: invariant 6.
+    own_epoch: Epoch,
     /// The places without valid content.
     free: Vec<ContentPlace>,
 }
 
 impl Ring {
-    /// Makes an empty journal with `bytes` for records (rounded to pages, [`BYTES_MIN`] at least), and room for this many contents. It
-    /// replaces any file at `path`, which must be on a tmpfs; until this returns, the old journal is there. All memory is taken now.
-    ///
-    /// # Errors
-    /// When the file cannot be made, or the tmpfs has no room.
-    pub fn create(path: &Path, bytes: u64, contents: u32, volume: [u8; 16], incarnation: u64) -> io::Result<Self> {
-        let bytes = bytes.max(BYTES_MIN).next_multiple_of(count(PAGE));
-        let fresh = path.with_extension("new");
-        match std::fs::remove_file(&fresh) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&fresh)?;
-        // The file is not sparse: a store into a page that the tmpfs cannot give would be a SIGBUS.
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, count(PAGE) + bytes + u64::from(contents) * BLOCK_BYTES)?;
-        let identity = Identity { volume, incarnation, bytes, contents: contents.into() };
-        let durable = Durable { tail: bytes, ..Durable::default() };
-        let mut ring = Self {
-            map: map(&file)?,
-            identity,
-            seed: identity.seed(),
-            head: bytes,
-            durable,
-            free: (0..contents).rev().map(ContentPlace).collect(),
-        };
-        ring.map[..IDENTITY_BYTES].copy_from_slice(&identity.encode());
-        ring.write_durable();
-        compiler_fence(Ordering::SeqCst);
-        std::fs::rename(&fresh, path)?;
-        Ok(ring)
-    }
-
-    /// Returns the volume's incarnation that this journal's records belong to.
+    /// Returns the number of contents that the journal has room for.
     #[must_use]
-    pub fn incarnation(&self) -> u64 {
-        self.identity.incarnation
+    pub fn contents(&self) -> u64 {
+        self.identity.contents
     }
 
     /// Returns the bytes of records that are not committed yet.
@@ -183,7 +158,11 @@ impl Ring {
     ///
     /// # Errors
     /// When there is no room.
+    ///
+    /// # Panics
+    /// When the records that were found may not be durable yet: invariant 6.
     pub fn append(&mut self, epoch: Epoch, record: &Record<'_>) -> Result<(Seq, Option<ContentPlace>), Full> {
+        assert!(!self.durable.owner.is_changing, "a record comes before those of the last server are durable");
         let sum;
         let (code, first, value, behind, place) = match record {
             Record::Link { lbn, pbn, slot, proof } => (kind::LINK, *lbn, pbn.get() | (u64::from(*slot) << SLOT_SHIFT), &proof[..], None),
@@ -241,13 +220,16 @@ impl Ring {
         }
     }
 
-    /// Notes that records of epochs up to this one are durable, which has left these traces on the medium. Frees those up to `upto`.
+    /// Notes that records of epochs up to this one are durable, which has left these traces on the medium. Frees those up to `upto`. While
+    /// there are the records of another server, the traces are all that changes.
     ///
     /// # Panics
     /// When `upto` is of another journal.
     pub fn kept(&mut self, epoch: Epoch, traces: Traces, upto: Option<Seq>) {
         let tail = upto.map_or(0, |upto| upto.0);
         assert!(tail <= self.head, "record {tail} is not of this ring, which ends at {}", self.head);
+        self.own_epoch = epoch;
+        let epoch = if self.durable.owner.is_changing { self.durable.epoch } else { epoch };
         self.durable = Durable { epoch, traces, tail: self.durable.tail.max(tail), ..self.durable };
         self.write_durable();
     }
@@ -331,12 +313,6 @@ fn record_check(seed: u32, fixed: &[u8], behind: &[u8]) -> u32 {
 /// Returns the place of a content in the file.
 fn content_at(ring_bytes: u64, place: u32) -> usize {
     PAGE + index(ring_bytes) + index(u64::from(place) * BLOCK_BYTES)
-}
-
-#[allow(unsafe_code)]
-fn map(file: &File) -> io::Result<MmapMut> {
-    // SAFETY: the file is new, private to its owner and kept at its length; only this process maps it, and the one after its death.
-    unsafe { MmapMut::map_mut(file) }
 }
 
 impl std::fmt::Debug for Ring {

@@ -1,8 +1,8 @@
 //! Reading a journal that its writer has left: total over any bytes, and trusting nothing that is not checked.
 
 use super::{
-    BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity, PAGE, PBN_MASK, PROOF_BYTES, RECORD_BYTES, Record, Ring,
-    SUM_BYTES, Seq, content_at, kind, left_in_lap, record_check, settle,
+    BYTES_MIN, DURABLE_BYTES, DURABLE_SLOTS, Durable, IDENTITY_BYTES, Identity, Owner, PAGE, PBN_MASK, PROOF_BYTES, RECORD_BYTES, Record,
+    Ring, SUM_BYTES, Seq, content_at, kind, left_in_lap, record_check, settle,
 };
 use onefold_engine::interface::Traces;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Lbn, Pbn, count, index};
@@ -18,6 +18,9 @@ pub enum ReplayError {
     Missing,
     #[error("the acknowledgement journal belongs to another volume")]
     Foreign,
+    /// The volume was served since then, by a server with another journal.
+    #[error("the acknowledgement journal belongs to another incarnation of the volume")]
+    Outdated,
     #[error("the acknowledgement journal is damaged: {what}")]
     Damaged { what: &'static str },
     #[error("cannot read the acknowledgement journal: {0}")]
@@ -27,13 +30,14 @@ pub enum ReplayError {
 /// A dead server's records.
 #[derive(Debug)]
 pub struct Replay {
-    /// The volume's incarnation that they belong to.
-    pub incarnation: u64,
     /// The checksum of a finished record does not match, so that it and the following ones are not replayed; or that of a content does not
     /// match. No kill explains either.
     pub damaged: bool,
     ring: Vec<u8>,
-    durable: Durable,
+    pub(super) identity: Identity,
+    pub(super) durable: Durable,
+    /// The position after the last record.
+    pub(super) end: u64,
     /// The position of each record in the file.
     starts: Vec<(Seq, usize)>,
 }
@@ -62,7 +66,7 @@ impl Replay {
         let found = file.get(..PAGE).ok_or(damaged("it has no header"))?;
         let identity = Identity {
             volume: found[8..24].try_into().expect("16 bytes"),
-            incarnation: word(found, 24),
+            made_in: word(found, 24),
             bytes: word(found, 32),
             contents: word(found, 40),
         };
@@ -84,7 +88,7 @@ impl Replay {
         let valid = slots.iter().filter_map(|slot| Durable::decode(slot, seed)).filter(in_range);
         let durable = valid.max_by_key(|durable| durable.turn).ok_or(damaged("it does not say where it begins"))?;
 
-        let mut replay = Self { incarnation: identity.incarnation, damaged: false, ring: file, durable, starts: Vec::new() };
+        let mut replay = Self { damaged: false, ring: file, identity, durable, end: durable.tail, starts: Vec::new() };
         replay.walk(durable.tail, bytes, seed);
         replay.keep_contents_that_count(&identity);
         Ok(replay)
@@ -114,6 +118,7 @@ impl Replay {
                 return;
             }
             position = settle(position + bytes, ring_bytes);
+            self.end = position;
             if !is_skip {
                 self.starts.push((Seq(position), at));
             }
@@ -168,6 +173,18 @@ impl Replay {
     /// Returns the records that are not known to be durable: those of epochs after the last durable one.
     pub fn open_promises(&self) -> impl Iterator<Item = Record<'_>> {
         self.starts.iter().filter(|(_, at)| self.is_open(*at)).map(|&(_, at)| self.record(at))
+    }
+
+    /// Returns the incarnation of the volume that the journal belongs to.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        self.durable.owner
+    }
+
+    /// Whether acknowledged writes are lost: the records have gaps, or an earlier server has noted it.
+    #[must_use]
+    pub fn has_lost(&self) -> bool {
+        self.damaged || self.durable.has_lost
     }
 
     /// Returns the traces that the last durable epoch has left on the medium.

@@ -2,6 +2,9 @@
 
 use super::*;
 use onefold_engine::interface::Trace;
+use std::path::Path;
+
+mod life;
 
 const VOLUME: [u8; 16] = *b"sixteen bytes id";
 const EPOCH: Epoch = Epoch(5);
@@ -13,6 +16,13 @@ fn directory() -> tempfile::TempDir {
 
 fn link(n: u64) -> Record<'static> {
     Record::Link { lbn: Lbn(n), pbn: Pbn((n * 3) & PBN_MASK), slot: n.to_ne_bytes()[0] % 16, proof: [n.to_ne_bytes()[0]; 20] }
+}
+
+/// Makes a journal for the server that begins the incarnation after this one, which has nothing to replay.
+fn made(path: &Path, bytes: u64, contents: u32, incarnation: u64) -> Ring {
+    let mut ring = Ring::create(path, bytes, contents, VOLUME, incarnation).unwrap();
+    ring.replayed();
+    ring
 }
 
 fn append(ring: &mut Ring, epoch: Epoch, record: &Record<'_>) -> Seq {
@@ -42,7 +52,7 @@ fn numbers(replay: &Replay) -> Vec<u64> {
 fn every_kind_of_record_comes_back_as_it_was() {
     let directory = directory();
     let path = directory.path().join("ring");
-    let mut ring = Ring::create(&path, 1 << 16, 2, VOLUME, 9).unwrap();
+    let mut ring = made(&path, 1 << 16, 2, 9);
     let content = std::array::from_fn(|i| (i % 251).to_ne_bytes()[0]);
     let records = [
         link(1),
@@ -54,7 +64,7 @@ fn every_kind_of_record_comes_back_as_it_was() {
     ];
     let seqs: Vec<Seq> = records.iter().map(|record| append(&mut ring, EPOCH, record)).collect();
     let replay = replayed(&path);
-    assert_eq!((replay.incarnation, replay.damaged), (9, false));
+    assert_eq!((replay.owner(), replay.has_lost()), (Owner { incarnation: 10, is_changing: false }, false));
     assert_eq!(replay.records().collect::<Vec<_>>(), seqs.into_iter().zip(records).collect::<Vec<_>>());
 }
 
@@ -62,7 +72,7 @@ fn every_kind_of_record_comes_back_as_it_was() {
 fn a_full_ring_says_so_and_goes_on_after_a_commit() {
     let directory = directory();
     let path = directory.path().join("ring");
-    let mut ring = Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap();
+    let mut ring = made(&path, BYTES_MIN, 2, 1);
     let mut seqs = Vec::new();
     while let Ok((seq, _)) = ring.append(EPOCH, &link(count(seqs.len()))) {
         seqs.push(seq);
@@ -82,7 +92,7 @@ fn a_full_ring_says_so_and_goes_on_after_a_commit() {
 fn records_go_round_the_end_in_one_piece() {
     let directory = directory();
     let path = directory.path().join("ring");
-    let mut ring = Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap();
+    let mut ring = made(&path, BYTES_MIN, 2, 1);
     let mut kept = std::collections::VecDeque::new();
     for n in 0..2000_u64 {
         let record = if n % 3 == 0 { link(n) } else { zero(n) };
@@ -103,7 +113,7 @@ fn records_go_round_the_end_in_one_piece() {
 fn a_content_stands_until_a_later_promise_for_its_lbn() {
     let directory = directory();
     let path = directory.path().join("ring");
-    let mut ring = Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap();
+    let mut ring = made(&path, BYTES_MIN, 2, 1);
     let content = |n: u64| Box::new([n.to_ne_bytes()[0]; BLOCK_SIZE]);
     let put = |ring: &mut Ring, lbn, n| ring.append(EPOCH, &Record::Content { lbn: Lbn(lbn), content: &content(n) });
     let (_, first) = put(&mut ring, 1, 11).unwrap();
@@ -129,7 +139,7 @@ fn a_content_stands_until_a_later_promise_for_its_lbn() {
 fn a_content_that_is_not_what_its_record_says_is_damage() {
     let directory = directory();
     let path = directory.path().join("ring");
-    let mut ring = Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap();
+    let mut ring = made(&path, BYTES_MIN, 2, 1);
     append(&mut ring, EPOCH, &zero(1));
     append(&mut ring, EPOCH, &Record::Content { lbn: Lbn(2), content: &[1; BLOCK_SIZE] });
     append(&mut ring, EPOCH, &zero(3));
@@ -161,10 +171,10 @@ fn a_record_of_a_kind_that_does_not_exist_is_damage() {
 fn a_new_ring_takes_the_place_of_the_old_one_at_once() {
     let directory = directory();
     let path = directory.path().join("ring");
-    let mut old = Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap();
+    let mut old = made(&path, BYTES_MIN, 2, 1);
     old.append(EPOCH, &link(1)).unwrap();
-    let mut new = Ring::create(&path, BYTES_MIN, 2, VOLUME, 2).unwrap();
-    assert_eq!((replayed(&path).incarnation, replayed(&path).records().len()), (2, 0));
+    let mut new = made(&path, BYTES_MIN, 2, 2);
+    assert_eq!((replayed(&path).owner().incarnation, replayed(&path).records().len()), (3, 0));
     new.append(EPOCH, &link(7)).unwrap();
     old.append(EPOCH, &link(8)).unwrap();
     assert_eq!(numbers(&replayed(&path)), [7]);
@@ -176,7 +186,7 @@ fn what_is_no_ring_of_this_volume_is_named() {
     let directory = directory();
     let path = directory.path().join("ring");
     assert!(matches!(Ring::replay(&path, VOLUME), Err(ReplayError::Missing)));
-    drop(Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap());
+    drop(made(&path, BYTES_MIN, 2, 1));
     assert!(matches!(Ring::replay(&path, [0; 16]), Err(ReplayError::Foreign)));
     let bytes = std::fs::read(&path).unwrap();
     for cut in [0, 100, 4095, 4096, bytes.len() - 8] {
@@ -189,7 +199,7 @@ fn what_is_no_ring_of_this_volume_is_named() {
 fn every_prefix_of_an_append_is_the_ring_before_or_after() {
     let directory = directory();
     let path = directory.path().join("ring");
-    let mut ring = Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap();
+    let mut ring = made(&path, BYTES_MIN, 2, 1);
     // Stale bytes of a whole lap are under the bytes written now, and look like records.
     for n in 0..400 {
         let seq = append(&mut ring, EPOCH, &link(n));
@@ -218,7 +228,7 @@ fn every_prefix_of_an_append_is_the_ring_before_or_after() {
 fn a_trim_that_was_cut_off_leaves_the_trim_before() {
     let directory = directory();
     let path = directory.path().join("ring");
-    let mut ring = Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap();
+    let mut ring = made(&path, BYTES_MIN, 2, 1);
     let seqs: Vec<Seq> = (0..6).map(|n| append(&mut ring, EPOCH, &link(n))).collect();
     for (n, &seq) in seqs.iter().enumerate() {
         let before = std::fs::read(&path).unwrap();
@@ -244,7 +254,7 @@ fn a_trim_that_was_cut_off_leaves_the_trim_before() {
 fn any_flipped_bit_of_a_record_is_found() {
     let directory = directory();
     let path = directory.path().join("ring");
-    let mut ring = Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap();
+    let mut ring = made(&path, BYTES_MIN, 2, 1);
     for n in 0..3 {
         append(&mut ring, EPOCH, &link(n));
     }
@@ -267,7 +277,7 @@ fn any_flipped_bit_of_a_record_is_found() {
 fn arbitrary_bytes_never_panic() {
     let directory = directory();
     let path = directory.path().join("ring");
-    let mut ring = Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap();
+    let mut ring = made(&path, BYTES_MIN, 2, 1);
     for n in 0..60 {
         append(&mut ring, EPOCH, &if n % 2 == 0 { link(n) } else { zero(n) });
     }
@@ -296,7 +306,7 @@ fn arbitrary_bytes_never_panic() {
 fn promises_of_durable_epochs_are_kept_and_the_others_are_not() {
     let directory = directory();
     let path = directory.path().join("ring");
-    let mut ring = Ring::create(&path, BYTES_MIN, 2, VOLUME, 1).unwrap();
+    let mut ring = made(&path, BYTES_MIN, 2, 1);
     ring.append(Epoch(8), &link(1)).unwrap();
     ring.append(Epoch(7), &link(2)).unwrap();
     let traces = [Some(Trace::Map { sector: 3, sum: u32::MAX }), Some(Trace::Log { sequence: u64::MAX })];
@@ -311,7 +321,7 @@ fn promises_of_durable_epochs_are_kept_and_the_others_are_not() {
 #[test]
 fn what_is_kept_takes_no_room() {
     let directory = directory();
-    let mut ring = Ring::create(&directory.path().join("ring"), BYTES_MIN, 2, VOLUME, 1).unwrap();
+    let mut ring = made(&directory.path().join("ring"), BYTES_MIN, 2, 1);
     (0..10_000).for_each(|epoch| ring.kept(Epoch(epoch), [None; 2], None));
     assert_eq!(ring.used(), 0);
 }

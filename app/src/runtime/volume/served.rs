@@ -2,14 +2,16 @@
 
 use super::Volume;
 use crate::runtime::codec::Codec;
-use crate::runtime::condition::{Condition, Counts, memory, state};
+use crate::runtime::condition::{Condition, Counts, memory, reason, state, state_on};
 use crate::runtime::lived::Lived;
+use crate::runtime::promises::Promises;
 use crate::runtime::recording::tap::Tap;
 use crate::runtime::volume_counts::{self, VolumeCounts};
 use crate::runtime::{Closing, Served};
 use crate::target::SharedTarget;
 use onefold_engine::interface::Event;
 use onefold_engine::units::count;
+use std::io;
 use std::sync::{Arc, PoisonError};
 
 impl Served for Volume {
@@ -21,23 +23,33 @@ impl Served for Volume {
         self.feed(&mut vec![order], Vec::new());
     }
 
+    fn make_journal_again(&self) -> io::Result<()> {
+        self.core().promises.as_mut().map_or(Ok(()), Promises::make_again)
+    }
+
     fn close(&self) -> Closing {
         self.pool.close();
         self.feed(&mut vec![Event::Close], Vec::new());
         let core = self.closed.wait_while(self.core(), |core| core.closed.is_none()).unwrap_or_else(PoisonError::into_inner);
-        let clean = core.closed == Some(true);
+        let closing = match core.closed {
+            Some(true) if core.engine.owes_word_of_loss() => Closing::Lossy,
+            Some(true) => Closing::Clean,
+            _ => Closing::Failed,
+        };
         drop(core);
         self.timer.stop();
         self.codec.iter().for_each(Codec::stop);
         self.device.stop();
-        if clean { Closing::Clean } else { Closing::Failed }
+        closing
     }
 
     fn condition(&self) -> Condition {
         let stats = self.core().engine.stats();
+        let store = self.device.place();
         Condition {
             pid: std::process::id(),
-            state: state(&stats),
+            state: state_on(store.as_ref(), state(&stats)),
+            reason: reason(&stats),
             bytes: self.info.bytes,
             io: self.device.method(),
             slowed: self.device.slowed(),
@@ -46,7 +58,7 @@ impl Served for Volume {
             memory: memory(self.pool.accountant()),
             pool_bytes: count(self.pool.bytes()),
             notices: self.notices.all(volume_counts::used_percent(&stats)),
-            store: self.device.place(),
+            store,
         }
     }
 
@@ -54,7 +66,10 @@ impl Served for Volume {
         let stats = self.core().engine.stats();
         Counts {
             client: self.client.counts(),
+            latencies: self.latencies.all(),
             device: volume_counts::device(&stats.ledger),
+            failed: self.failed.counts(),
+            damage: self.notices.damage(),
             lifetime: Some(Lived::of(&stats.lifetime)),
             volume: Some(VolumeCounts::of(&stats, self.notices.recounted_blocks())),
         }

@@ -6,7 +6,7 @@
 //! 2. A carrier is read only where the tags in its entry match a candidate.
 //! 3. What has to wait goes on with the same block.
 
-use super::carriers::READS_AT_ONCE;
+use super::blocks::READS_AT_ONCE;
 use super::{OutOfLine, OutOfLineStage, is_urgent};
 use crate::answers::Answers;
 use crate::fingerprint::Fingerprint;
@@ -48,8 +48,8 @@ impl OutOfLine {
                     Access::Ready(_) => match self.compare_page(store, scheme, answers, id, next) {
                         Ok(()) => {}
                         Err(Blocked::Page(missing)) => return self.wait(store, missing, 1),
-                        // It is being read.
-                        Err(Blocked::Carrier(_)) => return,
+                        Err(Blocked::Compare(missing)) => return self.read_targets(store, missing),
+                        Err(Blocked::Carrier(missing)) => return self.read_carriers_of(store, id, missing),
                         Err(_) => return self.wait_for_room(store),
                     },
                 }
@@ -66,7 +66,7 @@ impl OutOfLine {
     }
 
     /// Maps candidates to the blocks of a page, which is in memory, and to slots of them, from block `next` on.
-    fn compare_page(
+    pub(super) fn compare_page(
         &mut self,
         store: &mut Store,
         scheme: &mut Scheme,
@@ -74,20 +74,21 @@ impl OutOfLine {
         id: PageId,
         next: Pbn,
     ) -> Result<(), Blocked> {
-        let matches = self.matches(store, id, next);
-        for (i, &(pbn, _)) in matches.iter().enumerate() {
+        for (pbn, _) in self.matches(store, id, next) {
             self.stage = OutOfLineStage::Sweep(pbn);
-            let compared = self.compare_block(store, scheme, answers, pbn);
-            if let Err(Blocked::Carrier(missing)) = compared {
-                let known = &self.known;
-                let carriers = matches[i + 1..].iter().filter(|(pbn, entry)| entry.kind == Kind::Carrier && *pbn != missing);
-                let unread = carriers.filter(|(pbn, entry)| known.of(*pbn, &entry.value).is_none());
-                let ahead: Vec<Pbn> = unread.map(|&(pbn, _)| pbn).take(READS_AT_ONCE - 1).collect();
-                self.read_carriers(store, [missing].into_iter().chain(ahead));
-            }
-            compared?;
+            self.compare_block(store, scheme, answers, pbn)?;
         }
         Ok(())
+    }
+
+    /// Reads a carrier, and further ones of this page that it will come to.
+    fn read_carriers_of(&mut self, store: &mut Store, id: PageId, missing: Pbn) {
+        let OutOfLineStage::Sweep(next) = self.stage else { return };
+        let matches = self.matches(store, id, next + 1);
+        let carriers = matches.iter().filter(|(pbn, entry)| entry.kind == Kind::Carrier && *pbn != missing);
+        let unread = carriers.filter(|(pbn, entry)| self.known.slots_of(*pbn, &entry.value).is_none());
+        let ahead: Vec<Pbn> = unread.map(|&(pbn, _)| pbn).take(READS_AT_ONCE - 1).collect();
+        self.read_carriers(store, [missing].into_iter().chain(ahead));
     }
 
     /// The blocks of a page, from `next` on, that may have the content of a candidate.
@@ -107,6 +108,17 @@ impl OutOfLine {
             Kind::Carrier => unit::heads_of_slots(&entry.value).any(has_candidate),
             Kind::None | Kind::Checksum => false,
         }
+    }
+
+    /// Whether some candidate waits for a read of this block, to be mapped to it.
+    pub(super) fn is_target(&self, store: &mut Store, pbn: Pbn) -> bool {
+        let Ok(entry) = store.settled_entry(pbn) else { return false };
+        if entry.kind != Kind::Fingerprint || self.left.contains_key(&pbn) {
+            return false;
+        }
+        let layout = self.batch.layout;
+        let lbns: Vec<_> = self.candidates_of(heads_of(&entry.value)).filter_map(|at| layout.lbn(self.candidates[at])).collect();
+        lbns.into_iter().any(|lbn| matches!(store.may_remap(lbn, (pbn, 0), &self.known), Err(Blocked::Compare(_))))
     }
 
     /// The candidates, the done ones too, whose fingerprints may have these heads.

@@ -35,6 +35,14 @@ impl Scrub {
                 Access::Ready(resident) => {
                     let content = &resident.page().content;
                     let entries: Vec<FingerprintEntry> = (first..end).map(|pbn| content.fingerprint(index(pbn % GRANULE_BLOCKS))).collect();
+                    let entries = match store.needed_entries(Pbn(first), entries) {
+                        Ok(entries) => entries,
+                        Err(refs) => {
+                            self.advance_if_any(store, next, first);
+                            self.waits = true;
+                            return store.tables.wait(&mut store.io, refs, Task::Scrub);
+                        }
+                    };
                     let most = self.run_max(first);
                     let (skipped, run) = next_run(store, first, &entries, most);
                     first += count(skipped);
@@ -70,12 +78,11 @@ impl Scrub {
     }
 
     /// Reports a damaged block, unless a read has found it before. Nothing has its content, so it is not written again.
-    pub(super) fn report_block(store: &mut Store, pbn: u64, is_unreadable: bool) -> bool {
-        if !store.contents.suspects.contains(&Pbn(pbn)) {
+    pub(super) fn report_block(store: &mut Store, pbn: u64, is_unreadable: bool) {
+        if !store.contents.suspects.contains(Pbn(pbn)) {
             let what = if is_unreadable { "a block cannot be read" } else { "content differs from its fingerprint" };
             store.block_damaged(Pbn(pbn), what);
         }
-        false
     }
 }
 

@@ -4,7 +4,7 @@ use super::Scrub;
 use super::run::{Expects, LookResult, NextUnit, Run};
 use crate::format::superblock::ScrubPart;
 use crate::format::unit;
-use crate::interface::{Class, Notice};
+use crate::interface::Class;
 use crate::io::Arrived;
 use crate::scheme::Scheme;
 use crate::store::Store;
@@ -29,16 +29,5 @@ impl Scrub {
         store.space.unpin(expected.pbn);
         let is_sound = found.is_some_and(|unit| expected.is_compacted || unit.header.sequence == expected.sequence);
         if is_sound { LookResult::Sound } else { LookResult::Bad(0) }
-    }
-
-    /// Has the records of a damaged unit written to their pages, if the volume may be written: then no opening needs the unit.
-    pub(super) fn mend_log(store: &mut Store, scheme: &mut Scheme, unit: NextUnit) -> bool {
-        let (what, at) = ("a unit of the log was damaged", unit.pbn.0);
-        let is_mended = !store.is_read_only();
-        store.io.notice(if is_mended { Notice::Mended { what, at } } else { Notice::Damage { what, at } });
-        if is_mended {
-            scheme.empty_log(store);
-        }
-        is_mended
     }
 }

@@ -12,6 +12,13 @@ pub(super) struct Run {
     pub expects: Expects,
 }
 
+impl Run {
+    /// The number of its first piece, as reports have it.
+    pub const fn number(&self) -> u64 {
+        if let Expects::Unit(unit) = &self.expects { unit.pbn.0 } else { self.first }
+    }
+}
+
 /// The expected content of the pieces of a run.
 pub(super) enum Expects {
     /// Copy `first` of the superblock; the generation at the time.
@@ -24,13 +31,25 @@ pub(super) enum Expects {
     Unit(NextUnit),
 }
 
+/// The reason why a scrub stays at a piece.
+pub(super) enum Awaited {
+    /// The write of the next page.
+    Page,
+    /// Updates that write all copies of the superblock.
+    Superblocks,
+    /// The end of the log's need for this unit.
+    Unit(NextUnit),
+    /// The medium has to keep what was found of the next block, which is damaged: the next server knows of it.
+    Find(u64),
+}
+
 /// The result of a look at the pieces of a run.
 pub(super) enum LookResult {
     Sound,
     /// This piece of it is bad.
     Bad(u64),
-    /// It proves nothing.
-    Overtaken,
+    /// Nothing is proved of this piece of it; those before it are sound.
+    Unproved(u64),
 }
 
 /// The unit that is looked at next. Units leave the log from its front meanwhile.

@@ -5,13 +5,10 @@ use super::Scrub;
 use super::run::{Expects, LookResult, Run};
 use crate::format::superblock::{ScrubPart, Superblock};
 use crate::format::{copies, pair_of};
-use crate::interface::{Class, Notice};
+use crate::interface::Class;
 use crate::io::Arrived;
 use crate::store::Store;
 use crate::units::index;
-
-/// Updates that write all copies.
-const UPDATES_OF_ALL: u8 = 2;
 
 impl Scrub {
     pub(super) fn read_superblock(&mut self, store: &mut Store, copy: u64) {
@@ -28,17 +25,11 @@ impl Scrub {
         self.read(store, run, at, Class::Superblock);
     }
 
-    /// Has all copies written again.
-    pub(super) fn mend_superblock(&mut self, store: &mut Store, copy: u64) {
-        store.io.notice(Notice::Mended { what: "a copy of the superblock was damaged", at: copy });
-        self.rewrites = UPDATES_OF_ALL;
-    }
-
     /// Judges a copy. One of the newest pair has to be of the present generation, or the device has lost its write.
     pub(super) fn judge_superblock(store: &Store, copy: u64, generation: u64, arrived: &Arrived) -> LookResult {
         let superblock = &store.medium.superblock;
         if store.medium.is_busy || superblock.generation != generation {
-            return LookResult::Overtaken;
+            return LookResult::Unproved(0);
         }
         let is_newest = pair_of(generation).contains(&index(copy));
         let found = Superblock::decode(arrived.buffer.block(0), index(copy)).ok().filter(|_| arrived.result.is_ok());

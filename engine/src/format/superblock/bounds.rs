@@ -5,15 +5,22 @@
 //! 3. What the log tail says of the log was true when the superblock was written: no counter of it is ahead of the superblock's own.
 //! 4. Each unit of the log scan lies in a block of its own, so the log scan has no more units than the volume has data blocks. No sequence
 //!    that the log tail names lies further ahead: neither the last unit that it knows to be flushed nor its barrier.
-//! 5. A guarded volume has an interval within its bounds, and no extent where its guard block lies; another has no interval.
+//! 5. A server can be given the memory that is its default, and writes wait for room a day at the longest.
+//! 6. A guarded volume has an interval within its bounds, and no extent where its guard block lies; another has no interval.
 
 use super::content::Superblock;
-use super::fields::at;
+use super::fields::{INCOMPATIBLE_DEFAULTS, at};
 use crate::format::counter::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX};
 use crate::format::guard::{GUARD_MS_MAX, GUARD_MS_MIN};
 use crate::format::layout::Field;
 use crate::format::log_tail::{LogTail, at as at_log_tail};
 use crate::format::refused::SuperblockError;
+use crate::memory::Accountant;
+
+/// The most memory that a volume may have as its default: more than any machine has.
+pub const MEMORY_BYTES_MAX: u64 = 1 << 50;
+/// The longest time that a volume may have writes wait for room by default, in seconds.
+pub const FULL_WAIT_S_MAX: u64 = 86_400;
 
 fn at_most(field: Field, value: u64, limit: u64) -> Result<(), SuperblockError> {
     if value > limit { Err(SuperblockError::OutOfRange { field: field.name, value, limit }) } else { Ok(()) }
@@ -42,8 +49,23 @@ impl Superblock {
         at_most(at::NONCRITICAL_DELAY_MS, self.settings.noncritical_delay_ms, DELAY_MS_MAX)?;
         at_most(at::COMMIT_PERIOD_MS, self.settings.commit_period_ms, DELAY_MS_MAX)?;
         at_most(at::ANTICIPATION_MS, self.settings.anticipation_ms, DELAY_MS_MAX)?;
+        self.check_defaults()?;
         self.check_guard()?;
         self.log_tail.as_ref().map_or(Ok(()), |log_tail| self.check_log_tail(log_tail))
+    }
+
+    fn check_defaults(&self) -> Result<(), SuperblockError> {
+        let (memory, settings) = (self.settings.memory_bytes, &self.settings);
+        at_most(at::MEMORY_BYTES, memory, MEMORY_BYTES_MAX)?;
+        at_most(at::FULL_WAIT_S, settings.full_wait_s, FULL_WAIT_S_MAX)?;
+        if memory < Accountant::BYTES_MIN {
+            return Err(SuperblockError::UnknownValue { field: at::MEMORY_BYTES.name, value: memory });
+        }
+        let incompatible = self.features.incompatible;
+        if incompatible & INCOMPATIBLE_DEFAULTS == settings.features() {
+            return Ok(());
+        }
+        Err(SuperblockError::UnknownValue { field: at::FEATURES_INCOMPATIBLE.name, value: incompatible })
     }
 
     fn check_guard(&self) -> Result<(), SuperblockError> {

@@ -5,7 +5,7 @@ use super::fields::{INCOMPATIBLE_KNOWN, INCOMPATIBLE_OTHER_UUID, STATE_CLEAN, ST
 use super::parts::{
     Features, Lifetime, Uncompared, decode_extents, decode_label, decode_protected, encode_extents, encode_label, encode_protected,
 };
-use super::scrub::ScrubProgress;
+use super::scrub::{EndedScrubs, ScrubProgress};
 use super::settings::StartSettings;
 use super::values::one_of;
 use crate::fingerprint::Algorithm;
@@ -60,6 +60,7 @@ impl Superblock {
         at::GUARD_MS.set(out, u64::from(self.guard_ms));
         self.uncompared.encode(out);
         ScrubProgress::encode(self.scrub.as_ref(), out);
+        self.ended_scrubs.encode(out);
         let checksum = crc32c::crc32c(&out[..at::CHECKSUM.offset]);
         at::CHECKSUM.set(out, u64::from(checksum));
     }
@@ -141,6 +142,7 @@ impl Superblock {
             guard_ms: at::GUARD_MS.word(bytes),
             uncompared: Uncompared::decode(bytes)?,
             scrub: ScrubProgress::decode(bytes)?,
+            ended_scrubs: EndedScrubs::decode(bytes),
         })
     }
 }

@@ -1,10 +1,11 @@
 //! The content of a superblock.
 
 use super::fields::{
-    INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SEAMS, INCOMPATIBLE_SLOTS, READ_ONLY_KNOWN,
+    INCOMPATIBLE_DEFAULTS, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SEAMS, INCOMPATIBLE_SLOTS,
+    READ_ONLY_KNOWN,
 };
 use super::parts::{Features, Lifetime, ProtectedRange, Uncompared};
-use super::scrub::ScrubProgress;
+use super::scrub::{EndedScrubs, ScrubProgress};
 use super::settings::StartSettings;
 use crate::fingerprint::{Algorithm, Fingerprinter};
 use crate::format::authenticator::Authenticator;
@@ -45,6 +46,7 @@ pub struct Superblock {
     pub allocation_cursor: Pbn,
     pub algorithm: Algorithm,
     pub key: Key,
+    /// [`set_defaults`](Self::set_defaults) changes them.
     pub settings: StartSettings,
     pub lifetime: Lifetime,
     /// At most [`PROTECTED_MAX`](super::PROTECTED_MAX).
@@ -58,6 +60,8 @@ pub struct Superblock {
     pub uncompared: Uncompared,
     /// The scrub that is under way, or paused.
     pub scrub: Option<ScrubProgress>,
+    /// The scrubs that have ended.
+    pub ended_scrubs: EndedScrubs,
 }
 
 impl Superblock {
@@ -89,6 +93,7 @@ impl Superblock {
             guard_ms: 0,
             uncompared: Uncompared::default(),
             scrub: None,
+            ended_scrubs: EndedScrubs::default(),
         }
     }
 
@@ -115,6 +120,12 @@ impl Superblock {
         self.uuid = uuid;
         let others = self.features.incompatible & !INCOMPATIBLE_OTHER_UUID;
         self.features.incompatible = others | if uuid == self.origin { 0 } else { INCOMPATIBLE_OTHER_UUID };
+    }
+
+    /// Gives the volume other defaults for its attach options.
+    pub fn set_defaults(&mut self, settings: StartSettings) {
+        self.features.incompatible = self.features.incompatible & !INCOMPATIBLE_DEFAULTS | settings.features();
+        self.settings = settings;
     }
 
     /// Whether the UUID is not the one that the volume was made with.

@@ -23,11 +23,14 @@ pub const INCOMPATIBLE_OTHER_UUID: u64 = 8;
 /// The incompatible feature of data in several extents, as growing makes them: a program that does not know it would take blocks on both
 /// sides of a seam for neighbours.
 pub const INCOMPATIBLE_SEAMS: u64 = 16;
+/// The incompatible feature of defaults for memory, compression and the wait for room that are not the program's: to a program that does
+/// not know them, their bytes are reserved.
+pub const INCOMPATIBLE_DEFAULTS: u64 = 32;
 /// The compatible feature of an index on the medium. The bit is taken; no program sets it yet.
 pub const COMPATIBLE_INDEX: u64 = 1;
 /// The incompatible features that this version knows.
 pub(super) const INCOMPATIBLE_KNOWN: u64 =
-    INCOMPATIBLE_LIVE_LOG | INCOMPATIBLE_SLOTS | INCOMPATIBLE_GUARD | INCOMPATIBLE_OTHER_UUID | INCOMPATIBLE_SEAMS;
+    INCOMPATIBLE_LIVE_LOG | INCOMPATIBLE_SLOTS | INCOMPATIBLE_GUARD | INCOMPATIBLE_OTHER_UUID | INCOMPATIBLE_SEAMS | INCOMPATIBLE_DEFAULTS;
 /// The features that this version knows among those without which a volume can be read but not written.
 pub(super) const READ_ONLY_KNOWN: u64 = 0;
 
@@ -70,7 +73,8 @@ layout! {
     VERIFY_READS 1,
     VERIFY_DUPLICATES 1,
     DISCARD_FREED 1,
-    RESERVED_SETTINGS 2,
+    COMPRESSION 1,
+    RESERVED_SETTINGS 1,
     NONCRITICAL_DELAY_MS 8,
     COMMIT_PERIOD_MS 8,
     ANTICIPATION_MS 8,
@@ -91,7 +95,14 @@ layout! {
     SCRUB_RATE 4,
     SCRUB_NEXT 8,
     SCRUB_LOST 4,
-    RESERVED 105,
+    SCRUB_MENDED 4,
+    SCRUBS_ENDED 4,
+    LAST_SCRUB_DAMAGED 4,
+    LAST_SCRUB_MENDED 4,
+    LAST_SCRUB_LOST 4,
+    MEMORY_BYTES 8,
+    FULL_WAIT_S 4,
+    RESERVED 73,
     CHECKSUM 4,
 }
 

@@ -1,4 +1,4 @@
-//! The progress of a scrub, as exact as the last superblock: after a restart it goes on from there.
+//! The progress of a scrub, as exact as the last superblock: after a restart it goes on from there. And the results of the last one.
 
 use super::fields::{SCRUB_PAUSED, at};
 use super::values::one_of;
@@ -28,12 +28,30 @@ pub struct ScrubProgress {
     /// The next piece of this part: what is before it was looked at. In the log this is 0, since its units move.
     pub next: u64,
     pub is_paused: bool,
-    /// The damaged pieces that were found so far.
-    pub damaged: u32,
-    /// The lost logical blocks that it has come to so far: nothing says what they hold, and reads of them fail.
-    pub lost: u32,
+    /// Its results so far.
+    pub found: ScrubFound,
     /// The most bytes that it reads in a second, in KiB.
     pub kib_per_second: u32,
+}
+
+/// The results of a scrub.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubFound {
+    /// The damaged pieces.
+    pub damaged: u32,
+    /// Those that were damaged and are durably whole again: they were written again, or nothing needs them any more.
+    pub mended: u32,
+    /// The lost logical blocks that it has come to: nothing says what they hold, and reads of them fail.
+    pub lost: u32,
+}
+
+/// The scrubs that have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndedScrubs {
+    /// The number of them; it stays at its maximum.
+    pub number: u32,
+    /// The results of the last one; none are there before the first.
+    pub last: ScrubFound,
 }
 
 impl ScrubPart {
@@ -73,10 +91,11 @@ impl ScrubProgress {
         let Some(progress) = progress else { return };
         at::SCRUB_PART.set(out, progress.part.number());
         at::SCRUB_STATE.set(out, if progress.is_paused { SCRUB_PAUSED } else { 0 });
-        at::SCRUB_DAMAGED.set(out, u64::from(progress.damaged));
+        at::SCRUB_DAMAGED.set(out, u64::from(progress.found.damaged));
         at::SCRUB_RATE.set(out, u64::from(progress.kib_per_second));
         at::SCRUB_NEXT.set(out, progress.next);
-        at::SCRUB_LOST.set(out, u64::from(progress.lost));
+        at::SCRUB_LOST.set(out, u64::from(progress.found.lost));
+        at::SCRUB_MENDED.set(out, u64::from(progress.found.mended));
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Option<Self>, SuperblockError> {
@@ -90,9 +109,39 @@ impl ScrubProgress {
             part,
             next: at::SCRUB_NEXT.get(bytes),
             is_paused: one_of(at::SCRUB_STATE, bytes, &[0, SCRUB_PAUSED])? == SCRUB_PAUSED,
-            damaged: at::SCRUB_DAMAGED.word(bytes),
-            lost: at::SCRUB_LOST.word(bytes),
+            found: ScrubFound {
+                damaged: at::SCRUB_DAMAGED.word(bytes),
+                mended: at::SCRUB_MENDED.word(bytes),
+                lost: at::SCRUB_LOST.word(bytes),
+            },
             kib_per_second: at::SCRUB_RATE.word(bytes),
         }))
+    }
+}
+
+impl EndedScrubs {
+    /// Adds a scrub, which has found this.
+    pub fn add(&mut self, found: ScrubFound) {
+        *self = Self { number: self.number.saturating_add(1), last: found };
+    }
+
+    /// Results without a scrub are not written: no volume has them.
+    pub(super) fn encode(&self, out: &mut [u8]) {
+        if self.number == 0 {
+            return;
+        }
+        at::SCRUBS_ENDED.set(out, u64::from(self.number));
+        at::LAST_SCRUB_DAMAGED.set(out, u64::from(self.last.damaged));
+        at::LAST_SCRUB_MENDED.set(out, u64::from(self.last.mended));
+        at::LAST_SCRUB_LOST.set(out, u64::from(self.last.lost));
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Self {
+        let last = ScrubFound {
+            damaged: at::LAST_SCRUB_DAMAGED.word(bytes),
+            mended: at::LAST_SCRUB_MENDED.word(bytes),
+            lost: at::LAST_SCRUB_LOST.word(bytes),
+        };
+        Self { number: at::SCRUBS_ENDED.word(bytes), last }
     }
 }

@@ -4,23 +4,20 @@
 //!    the authenticator, which proves that the volume made it.
 //! 2. The tags show which contents may lie in its slots, without a read of the carrier. They share 90 bits, so the more slots there are,
 //!    the less each tag says.
+//! 3. The value of a suspect carrier has no slots ([`FingerprintEntry::suspect`](crate::format::FingerprintEntry::suspect)).
 
 use super::fields::SLOTS_MAX;
 use crate::fingerprint::Fingerprint;
-use crate::format::entry::FINGERPRINT_ENTRY_SIZE;
+use crate::format::entry::{AUTHENTICATOR_PART, FINGERPRINT_ENTRY_SIZE, SLOT_COUNT_BITS};
 use std::ops::RangeInclusive;
 
-/// The bytes of the authenticator that the value has.
-const AUTHENTICATOR_PART: usize = 8;
-/// The lowest bits of what follows: the number of slots.
-const COUNT_BITS: u32 = 4;
 /// The bits that the tags share, and the most that one has.
 const TAGS_BITS: u32 = 90;
 const TAG_BITS_MAX: u32 = 32;
 /// A tag of this number of bits or more shows what lies in a slot: up to five slots have them.
 const TAG_BITS_CERTAIN: u32 = 18;
 
-const _: () = assert!(SLOTS_MAX < 1 << COUNT_BITS);
+const _: () = assert!(SLOTS_MAX < 1 << SLOT_COUNT_BITS);
 
 /// The bits of each of this many tags.
 fn tag_bits(slots: u32) -> u32 {
@@ -32,7 +29,7 @@ pub(super) fn value(authenticator: &[u8], slots: &[Fingerprint]) -> Fingerprint 
     let slots = &slots[..slots.len().min(SLOTS_MAX)];
     let number = u8::try_from(slots.len()).map_or(0, u32::from);
     let bits = tag_bits(number);
-    let tags = (0..).zip(slots).map(|(i, slot)| u128::from(slot.head() >> (u64::BITS - bits)) << (COUNT_BITS + i * bits));
+    let tags = (0..).zip(slots).map(|(i, slot)| u128::from(slot.head() >> (u64::BITS - bits)) << (SLOT_COUNT_BITS + i * bits));
     let rest = tags.fold(u128::from(number), |rest, tag| rest | tag).to_le_bytes();
     let mut value = [0; FINGERPRINT_ENTRY_SIZE];
     value[..AUTHENTICATOR_PART].copy_from_slice(&authenticator[..AUTHENTICATOR_PART]);
@@ -50,10 +47,10 @@ pub fn heads_of_slots(value: &Fingerprint) -> impl Iterator<Item = RangeInclusiv
     let mut rest = [0; size_of::<u128>()];
     rest[..FINGERPRINT_ENTRY_SIZE - AUTHENTICATOR_PART].copy_from_slice(&value.0[AUTHENTICATOR_PART..]);
     let rest = u128::from_le_bytes(rest);
-    let number = u32::from(rest.to_le_bytes()[0] & ((1 << COUNT_BITS) - 1));
+    let number = u32::from(rest.to_le_bytes()[0] & ((1 << SLOT_COUNT_BITS) - 1));
     let bits = tag_bits(number);
     (0..number).map(move |i| {
-        let tag = (rest >> (COUNT_BITS + i * bits)) & ((1 << bits) - 1);
+        let tag = (rest >> (SLOT_COUNT_BITS + i * bits)) & ((1 << bits) - 1);
         let [a, b, c, d, e, f, g, h, ..] = tag.to_le_bytes();
         let first = u64::from_le_bytes([a, b, c, d, e, f, g, h]) << (u64::BITS - bits);
         first..=first | (u64::MAX >> bits)

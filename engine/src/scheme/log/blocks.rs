@@ -28,6 +28,11 @@ impl Log {
         Some((sequence, unit.pbn))
     }
 
+    /// Whether the log tail leads to this unit.
+    pub fn needs_unit(&self, pbn: Pbn) -> bool {
+        self.segments.places.contains(&pbn) || self.units.iter().any(|unit| unit.pbn == pbn)
+    }
+
     /// Gives up a block that nothing in the log needs any more.
     pub(super) fn leaves_log(store: &mut Store, pbn: Pbn) {
         if store.space.leaves_scheme(pbn) {

@@ -120,7 +120,7 @@ impl Log {
     #[cold]
     fn retry(&mut self, store: &mut Store, then: u64) {
         let Store { io, tables, space, .. } = store;
-        if space.preparing.is_none() && space.fruitless <= space.granules() {
+        if !space.search_waits() && space.is_searching() {
             // Nothing else continues the search, unless a writer waits too.
             space.prepare_free_blocks(io, tables);
             io.schedule.more_background = true;

@@ -2,13 +2,13 @@
 
 use crate::index_lab::lab::share;
 use onefold_trace::info::{Counts, Info, Part};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The contributors that are listed.
 const CONTRIBUTORS: usize = 3;
 
 /// A stream or process, by its duplicates.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contributor {
     pub name: String,
     /// Its share of the trace's block writes, and the share of duplicates among its own.
@@ -17,7 +17,7 @@ pub struct Contributor {
 }
 
 /// The facts about a trace.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     pub seconds: f64,
     pub blocks_written: u64,

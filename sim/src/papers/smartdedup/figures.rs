@@ -13,7 +13,7 @@ use crate::papers::results::{Mode, Results};
 use crate::replay::scheme::Scheme;
 
 /// The device model of the page: the closest to a telephone's flash.
-const DEVICE: &str = "tablet";
+pub const DEVICE: &str = "tablet";
 /// A share of fewer duplicates says nothing.
 pub const DUPLICATES_MIN: u64 = 100;
 
@@ -25,10 +25,20 @@ pub fn ratio(found: &Found, out_of_line: bool) -> f64 {
 
 /// Formats Table 4 for the recorded traces.
 #[must_use]
-pub fn segments(studies: &[Study]) -> String {
-    let heads = ["trace", "seconds", "GB written", "GB read", "reads : writes", "GB ever written", "GB of contents", "duplicates"];
+pub fn segments(results: &Results) -> String {
+    let heads = [
+        "trace",
+        "seconds",
+        "GB written",
+        "GB read",
+        "reads : writes",
+        "GB ever written",
+        "GB of contents",
+        "duplicates ever, no zeros",
+        "in the phase \"run\", live",
+    ];
     let mut table = Table::new("Table 4: the recorded traces", heads);
-    for Study { trace, facts, .. } in studies.iter().filter(|study| !study.is_made) {
+    for Study { trace, facts, .. } in results.studies.iter().filter(|study| !study.is_made) {
         let Facts { seconds, blocks_written, blocks_read, blocks_ever_written, contents, duplication, .. } = facts;
         #[allow(clippy::cast_precision_loss)] // counts of one trace are far below 2^52
         let gb = |blocks: u64| number(Some(blocks as f64 * 4096.0 / 1e9), 3);
@@ -41,6 +51,7 @@ pub fn segments(studies: &[Study]) -> String {
             gb(*blocks_ever_written),
             gb(*contents),
             percent(Some(*duplication)),
+            results.parts_of(trace),
         ]);
     }
     table.html()
@@ -72,7 +83,7 @@ pub fn contributors(studies: &[Study]) -> String {
 #[must_use]
 pub fn replays(results: &Results) -> String {
     let schemes = [Scheme::OrderedAnticipate, Scheme::Packed];
-    let mut heads = vec!["trace".to_owned(), "duplicates".to_owned()];
+    let mut heads = vec!["trace".to_owned(), "duplicates and zeros".to_owned(), "of them".to_owned()];
     for scheme in schemes {
         heads.extend(["found in line", "faster", "writes saved", "space saved"].map(|head| format!("{head}, {}", scheme.name())));
     }
@@ -83,7 +94,7 @@ pub fn replays(results: &Results) -> String {
             let shares = timed.report.measured.duplication.shares;
             shares.live + shares.zero
         });
-        let mut row = vec![trace.clone(), percent(duplicates)];
+        let mut row = vec![trace.clone(), percent(duplicates), results.parts_of(&trace)];
         for scheme in schemes {
             let report = of(scheme).map(|timed| &timed.report);
             row.extend([

@@ -1,11 +1,17 @@
-//! Figures 3, 5 and 9, which are measured live: `./dev bench smartdedup-fio smartdedup-mixes smartdedup-dedisbench` leave a file, from
-//! which the report takes them.
+//! Live measurements for Figures 3, 5 and 9: `./dev bench smartdedup-fio smartdedup-mixes smartdedup-dedisbench` leave a file, from which
+//! the report takes them.
 
-use super::published::{DEDISBENCH, FIO, MIXES};
-use super::rows::statements;
-use crate::papers::html::{Table, change, number, percent};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+
+/// The store that has no model to slow it.
+pub const BARE: &str = "bare";
+/// The bare store with no volume, with which volumes are compared.
+pub const PASSTHROUGH: &str = "passthrough";
+/// The volume with as little memory as the paper's.
+pub const LITTLE: &str = "memory 3500K";
+/// The volume with default settings.
+pub const VOLUME: &str = "volume";
 
 /// fio on ext4 over a volume, or over the bare store.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -14,16 +20,19 @@ pub struct Fio {
     pub setup: String,
     /// "bare", or the device model that slowed the store.
     pub store: String,
+    /// The data that was written, in MiB, and as much was read.
+    pub mib: u64,
     pub duplicates_percent: f64,
     pub write_mib_per_second: f64,
+    /// The latency of a buffered write: that of the client's page cache.
     pub write_p95_us: f64,
     pub read_mib_per_second: f64,
     pub read_p50_us: f64,
     pub read_p95_us: f64,
     /// The part of the data that took no blocks of its own, right after the writes; none for the bare store.
     pub saved: Option<f64>,
-    /// Units written to the store.
-    pub units: u64,
+    /// The units written to the store, as a multiple of those of passthrough.
+    pub units_ratio: f64,
 }
 
 /// A mix of reads and writes.
@@ -31,6 +40,8 @@ pub struct Fio {
 pub struct Mix {
     pub mix: u8,
     pub setup: String,
+    /// The data that was read and written, in MiB.
+    pub mib: u64,
     pub seconds: f64,
     /// Processor seconds of the whole machine.
     pub cpu_seconds: f64,
@@ -43,8 +54,6 @@ pub struct Mix {
 #[serde(default)]
 pub struct Live {
     pub cores: u64,
-    /// The data of a run of fio, in MiB.
-    pub mib: u64,
     pub fio: Vec<Fio>,
     pub mixes: Vec<Mix>,
     pub dedisbench: Vec<Fio>,
@@ -61,87 +70,22 @@ impl Live {
     }
 }
 
-const NOT_MEASURED: &str = "<p>Not measured in this run: <code>./dev bench smartdedup-fio smartdedup-mixes smartdedup-dedisbench</code> \
-    measures it, and the next report shows it.</p>\n";
-
-/// The run of the bare store for the same load.
-fn base<'a>(of: &Fio, all: &'a [Fio]) -> Option<&'a Fio> {
+/// Returns the run of the bare store for the same load.
+#[must_use]
+pub fn base<'a>(of: &Fio, all: &'a [Fio]) -> Option<&'a Fio> {
     all.iter()
-        .find(|fio| fio.setup == "passthrough" && fio.store == of.store && (fio.duplicates_percent - of.duplicates_percent).abs() < 0.01)
+        .find(|fio| fio.setup == PASSTHROUGH && fio.store == of.store && (fio.duplicates_percent - of.duplicates_percent).abs() < 0.01)
 }
 
-fn fio_table(caption: &str, all: &[Fio]) -> Table {
-    let heads = [
-        "store, duplicates, setup",
-        "writes, MiB/s",
-        "against passthrough",
-        "p95, µs",
-        "reads, MiB/s",
-        "against passthrough",
-        "p50, µs",
-        "p95, µs",
-        "space saved",
-        "units against passthrough",
-    ];
-    let mut table = Table::new(caption, heads);
-    for fio in all {
-        let base = base(fio, all);
-        let more = |value: fn(&Fio) -> f64| change(base.map(|base| value(fio) / value(base) - 1.0));
-        #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
-        let units = more(|fio| fio.units as f64);
-        table.row([
-            format!("{}, {} %, {}", fio.store, fio.duplicates_percent, fio.setup),
-            number(Some(fio.write_mib_per_second), 1),
-            more(|fio| fio.write_mib_per_second),
-            number(Some(fio.write_p95_us), 0),
-            number(Some(fio.read_mib_per_second), 1),
-            more(|fio| fio.read_mib_per_second),
-            number(Some(fio.read_p50_us), 0),
-            number(Some(fio.read_p95_us), 0),
-            percent(fio.saved),
-            units,
-        ]);
-    }
-    table
-}
-
-/// Formats Figure 3.
+/// Returns the change of a value against passthrough.
 #[must_use]
-pub fn fio(live: &Live) -> String {
-    if live.fio.is_empty() {
-        return statements(&FIO) + NOT_MEASURED;
-    }
-    let caption = format!("Figure 3: fio on ext4, three threads, random blocks of 4 KiB, buffered, {} MiB, {} cores", live.mib, live.cores);
-    statements(&FIO) + &fio_table(&caption, &live.fio).html()
+pub fn change_of(fio: &Fio, all: &[Fio], value: fn(&Fio) -> f64) -> Option<f64> {
+    base(fio, all).map(|base| value(fio) / value(base) - 1.0)
 }
 
-/// Formats Figure 5.
+/// Returns the change of the processor seconds of a mix against passthrough.
 #[must_use]
-pub fn mixes(live: &Live) -> String {
-    if live.mixes.is_empty() {
-        return statements(&MIXES) + NOT_MEASURED;
-    }
-    let heads = ["mix and setup", "seconds", "processor seconds", "against passthrough", "server's memory, MiB"];
-    let mut table = Table::new("Figure 5: mixed reads and writes, 25 % duplicates; battery: none here to measure", heads);
-    for mix in &live.mixes {
-        let base = live.mixes.iter().find(|other| other.mix == mix.mix && other.setup == "passthrough");
-        table.row([
-            format!("Mix {}, {}", mix.mix, mix.setup),
-            number(Some(mix.seconds), 1),
-            number(Some(mix.cpu_seconds), 1),
-            change(base.map(|base| mix.cpu_seconds / base.cpu_seconds - 1.0)),
-            number(Some(mix.peak_mib), 1),
-        ]);
-    }
-    statements(&MIXES) + &table.html()
-}
-
-/// Formats Figure 9.
-#[must_use]
-pub fn dedisbench(live: &Live) -> String {
-    if live.dedisbench.is_empty() {
-        return statements(&DEDISBENCH) + NOT_MEASURED;
-    }
-    let caption = "Figure 9: a load like DEDISbench's: fio with four threads, blocks of 4 KiB, a hot spot, as fast as it goes";
-    statements(&DEDISBENCH) + &fio_table(caption, &live.dedisbench).html()
+pub fn processor_change(mix: &Mix, all: &[Mix]) -> Option<f64> {
+    let base = all.iter().find(|other| other.mix == mix.mix && other.setup == PASSTHROUGH);
+    base.map(|base| mix.cpu_seconds / base.cpu_seconds - 1.0)
 }

@@ -9,6 +9,8 @@
 pub mod facts;
 pub mod figures;
 pub mod live;
+pub mod live_rows;
+pub mod live_tables;
 pub mod page;
 pub mod published;
 pub mod rows;

@@ -1,6 +1,8 @@
 //! The published numbers of SmartDedup (Yang, Jin and Zhao, USENIX ATC '19). Its figures are pictures, of which only the numbers in the
 //! text are given.
 
+use crate::papers::html::Table;
+
 /// A statement of the paper.
 #[derive(Clone, Copy, Debug)]
 pub struct Statement {
@@ -10,6 +12,14 @@ pub struct Statement {
 
 const fn says(figure: &'static str, says: &'static str) -> Statement {
     Statement { figure, says }
+}
+
+/// Formats published statements as a table.
+#[must_use]
+pub fn statements(all: &[Statement]) -> String {
+    let mut table = Table::new("Published", ["figure", "statement"]);
+    all.iter().for_each(|statement| table.row([statement.figure, statement.says]));
+    table.html()
 }
 
 /// The statements about writes and reads by fio (section 4.1).

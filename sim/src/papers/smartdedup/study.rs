@@ -20,7 +20,7 @@ use onefold_trace::record::Record;
 use onefold_trace::source::{ReadOptions, Source};
 use onefold_trace::synth::phone::Phone;
 use onefold_trace::synth::{Length, Plan as Made, Synth};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// The sizes of memory in Figure 8, in MiB.
@@ -42,9 +42,9 @@ pub enum Subject {
 }
 
 /// A policy with an amount of memory.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PolicyRun {
-    pub policy: &'static str,
+    pub policy: String,
     /// The memory as the figure has it, and the part of it that this trace was given.
     pub memory_mib: u64,
     pub index_bytes: u64,
@@ -52,7 +52,7 @@ pub struct PolicyRun {
 }
 
 /// A replay in which only runs of this length were linked to in line.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Filtered {
     pub min_run: u64,
     pub extents: u64,
@@ -61,7 +61,7 @@ pub struct Filtered {
 }
 
 /// Everything about a trace.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Study {
     pub trace: String,
     pub is_made: bool,
@@ -133,7 +133,7 @@ impl Subject {
             Policy::ALL.into_iter().filter(|&policy| policy != Policy::Full).map(move |policy| {
                 let index_bytes = self.part(mib << 20);
                 let found = try_policy(writes, Trial { policy, index_bytes, batch, adapt: Adapt::Never });
-                PolicyRun { policy: policy.name(), memory_mib: mib, index_bytes, found }
+                PolicyRun { policy: policy.name().to_owned(), memory_mib: mib, index_bytes, found }
             })
         });
         Ok(Study {

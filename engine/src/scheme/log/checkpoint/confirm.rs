@@ -52,7 +52,8 @@ impl Log {
 
     /// Notes that all epochs up to this one are confirmed, and sends the pages that waited for it.
     pub fn when_confirmed(&mut self, store: &mut Store, epoch: Epoch) {
-        store.tables.confirm_upto(&store.io, epoch);
+        store.tables.confirm_upto(&mut store.io, epoch);
+        store.send_marked_pages();
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.send_what_waited(store);
             store.io.schedule.push(Task::Checkpoint);

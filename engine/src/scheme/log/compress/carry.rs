@@ -143,9 +143,8 @@ pub(super) fn counts_now(store: &mut Store, pbn: Pbn, counts: i16, is_of_scheme:
 
 /// Frees the blocks of packed content, in their order: the next new blocks are allocated there.
 pub(super) fn free_unwritten(store: &mut Store, mut blocks: Vec<Pbn>) {
-    blocks.sort_unstable_by_key(|&pbn| Reverse(pbn));
-    blocks.into_iter().for_each(|pbn| store.space.ready.push_front(pbn));
-    store.space.no_longer_busy();
+    blocks.sort_unstable();
+    store.space.take_back(blocks.into_iter());
 }
 
 /// Sets the count of a block that no page names to 0. Returns what it was.

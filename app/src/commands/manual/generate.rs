@@ -1,11 +1,8 @@
 //! Makes the manual pages and the completions of shells from the definition of the command line.
 
-#[path = "guide.rs"]
-mod guide;
-
+use super::guide::GUIDES;
 use clap::Command;
 use clap_complete::Shell;
-use guide::GUIDES;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,11 +12,11 @@ const SHELLS: [(Shell, &str); 3] =
     [(Shell::Bash, "bash-completion/completions"), (Shell::Zsh, "zsh/site-functions"), (Shell::Fish, "fish/vendor_completions.d")];
 
 /// Writes `man/man1/onefold.1` and a page for each verb, the guides of section 7, and a file of completions for each shell, below this
-/// folder.
+/// folder. `docs` is the folder of the guides' texts.
 ///
 /// # Errors
-/// When a file cannot be written.
-pub fn generate(command: &Command, share: &Path) -> io::Result<()> {
+/// When a file cannot be read or written.
+pub fn generate(command: &Command, docs: &Path, share: &Path) -> io::Result<()> {
     let manual = share.join("man/man1");
     std::fs::create_dir_all(&manual)?;
     clap_mangen::generate_to(command.clone(), &manual)?;
@@ -28,7 +25,8 @@ pub fn generate(command: &Command, share: &Path) -> io::Result<()> {
     let guides = share.join("man/man7");
     std::fs::create_dir_all(&guides)?;
     for guide in GUIDES {
-        std::fs::write(guides.join(format!("{}.7", guide.name)), guide.page())?;
+        let text = std::fs::read_to_string(docs.join(guide.file))?;
+        std::fs::write(guides.join(format!("{}.7", guide.name)), guide.page(&text))?;
     }
     for (shell, folder) in SHELLS {
         let folder = share.join(folder);

@@ -1,0 +1,120 @@
+//! Reads of blocks for the work out of line: only a carrier has the fingerprints of its slots, and a block that others are to be mapped to
+//! has to be read first, since their own copies are given up for it.
+//!
+//! 1. A block is pinned while it is read (R7), so what arrives belongs to the entry that asked for it.
+//! 2. Nothing of a carrier is believed but what the volume made for that place and the entry names.
+//! 3. Mappings that wait for what was read are made as soon as it arrives: the pause for the rate of reads comes after that.
+
+use super::{OutOfLine, OutOfLineStage};
+use crate::answers::Answers;
+use crate::fingerprint::Digest;
+use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::unit;
+use crate::interface::Class;
+use crate::io::{Arrived, IoFor, Stage};
+use crate::schedule::Task;
+use crate::scheme::Scheme;
+use crate::store::Store;
+use crate::units::{Pbn, count};
+
+/// Reads under way at once.
+pub(super) const READS_AT_ONCE: usize = 8;
+/// The most blocks in one read.
+const RUN_BLOCKS_MAX: usize = 16;
+/// This number of blocks counts as one read.
+const RUN_BLOCKS_A_READ: usize = 8;
+
+impl OutOfLine {
+    /// Reads carriers whose entries are in memory, and waits for them.
+    pub(super) fn read_carriers(&mut self, store: &mut Store, carriers: impl IntoIterator<Item = Pbn>) {
+        let mut reads = 0;
+        for pbn in carriers {
+            let Ok(entry @ FingerprintEntry { kind: Kind::Carrier, .. }) = store.settled_entry(pbn) else { continue };
+            self.read(store, pbn, vec![entry]);
+            reads += 1;
+        }
+        self.wait_for_reads(store, reads);
+    }
+
+    /// Reads a block that others are to be mapped to, and neighbours of it for which the same is true.
+    pub(super) fn read_targets(&mut self, store: &mut Store, first: Pbn) {
+        let mut entries = Vec::new();
+        let most = if first < self.read_singly_until { 1 } else { RUN_BLOCKS_MAX };
+        while entries.len() < most && first.0 + count(entries.len()) < store.geometry.data_blocks {
+            let pbn = first + count(entries.len());
+            let is_next = entries.is_empty() || store.geometry.are_neighbours(Pbn(pbn.0 - 1), pbn) && self.is_target(store, pbn);
+            match store.settled_entry(pbn) {
+                Ok(entry @ FingerprintEntry { kind: Kind::Fingerprint, .. }) if is_next => entries.push(entry),
+                _ => break,
+            }
+        }
+        let reads = entries.len().div_ceil(RUN_BLOCKS_A_READ);
+        if reads > 0 {
+            self.read(store, first, entries);
+        }
+        self.wait_for_reads(store, count(reads));
+    }
+
+    fn read(&mut self, store: &mut Store, first: Pbn, entries: Vec<FingerprintEntry>) {
+        let (blocks, is_whole) = (entries.len(), entries[0].kind == Kind::Fingerprint);
+        (0..count(blocks)).for_each(|i| store.space.pin(first + i));
+        store.io.read(IoFor::ReadForOutOfLine { first, entries }, store.geometry.block_at(first), blocks, is_whole, Class::Data);
+        self.reading += 1;
+    }
+
+    fn wait_for_reads(&mut self, store: &mut Store, reads: u64) {
+        if self.reading > 0 {
+            self.pause_after_reads(store, reads);
+        } else {
+            store.io.schedule.more_background = true;
+        }
+    }
+
+    /// Notes the contents of blocks that have been read: none of one that is not what its entry says. Such a block is damaged.
+    pub fn blocks_arrived(
+        &mut self,
+        store: &mut Store,
+        scheme: &mut Scheme,
+        answers: &mut Answers,
+        (first, entries): (Pbn, Vec<FingerprintEntry>),
+        arrived: &Arrived,
+    ) {
+        // Which of them cannot be read shows when each is read by itself.
+        let is_unclear = arrived.result.is_err() && entries.len() > 1;
+        if is_unclear {
+            self.read_singly_until = first + count(entries.len());
+        }
+        for (i, entry) in entries.into_iter().enumerate() {
+            let (pbn, block) = (first + count(i), arrived.buffer.block(i));
+            let contents = match entry.kind {
+                _ if arrived.result.is_err() => Vec::new(),
+                Kind::Carrier if store.authentic(pbn, block) == Some(entry.value) => unit::fingerprints(block),
+                Kind::Fingerprint if arrived.digest(i) == Digest::Of(entry.value) => vec![entry.value],
+                _ => Vec::new(),
+            };
+            if contents.is_empty() && !is_unclear {
+                store.entry_is_wrong(pbn, arrived.result.is_err());
+            }
+            self.known.add(pbn, entry.value, contents);
+            store.space.unpin(pbn);
+        }
+        self.reading -= 1;
+        if self.reading == 0 {
+            self.known.have_ended(store.io.now);
+            store.io.schedule.push(Task::OutOfLine);
+            self.map_to_what_was_read(store, scheme, answers);
+        }
+    }
+
+    fn map_to_what_was_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
+        let OutOfLineStage::Sweep(next) = self.stage else { return };
+        let is_serving = store.io.stage == Stage::Serving && !store.io.failed;
+        if is_serving && self.may_work(store) && next.0 < store.geometry.data_blocks {
+            let (id, _) = store.geometry.fingerprint_of(next);
+            if store.tables.pages.get(id).is_some() {
+                // What it has to wait for it meets again when it goes on.
+                let _waits = self.compare_page(store, scheme, answers, id, next);
+            }
+        }
+    }
+}

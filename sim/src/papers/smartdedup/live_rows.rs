@@ -1,0 +1,198 @@
+//! The rows that are judged by what was measured live: Figures 3, 5 and 9, on a volume with as little memory as the paper's.
+
+use super::live::{BARE, Fio, LITTLE, Live, Mix, VOLUME, change_of, processor_change};
+use crate::papers::evaluation::{Judged, Row, RowResult};
+use crate::papers::html::change;
+use crate::papers::results::{Mode, Results};
+use crate::papers::workloads::of_trace;
+use crate::replay::scheme::Scheme;
+
+/// The least changes of throughput of writes and reads without duplicates; the largest share of metadata in all units.
+const NO_DUPLICATES: (f64, f64) = (-0.02, 0.01);
+/// The published changes of throughput of writes and reads with 25 % duplicates.
+const QUARTER: (f64, f64) = (0.169, 0.382);
+/// The published increases of processor time, for each mix.
+const MIXES: [(u8, f64); 2] = [(1, 0.033), (2, 0.017)];
+/// Published for DEDISbench with most duplicates: changes of throughput of writes and reads, space saved, units saved.
+const DEDISBENCH: (f64, f64, f64, f64) = (0.544, 0.336, 0.45, 0.416);
+const UNIQUE: &str = "16_fio_dup0";
+const NOTHING: &str = "not measured in this run: ./dev bench smartdedup-fio smartdedup-mixes smartdedup-dedisbench measures it";
+
+/// Returns the rows.
+#[must_use]
+pub fn rows(paper: &'static str, results: &Results) -> Vec<Row> {
+    let of = |published, goal, judged: Option<Judged>| {
+        Row::new(paper, published, goal, judged.unwrap_or_else(|| (NOTHING.to_owned(), RowResult::NotMeasured)))
+    };
+    let live = &results.live;
+    vec![
+        of("no duplicates: −3.8 % throughput; +9 % of EXT4's metadata writes", "≤ −2 %; ≤ 1 % of all units", no_duplicates(results)),
+        of("25 % duplicates: +16.9 % write, +38.2 % read throughput (13.4 × at the highest duplication)", "more, on both", quarter(live)),
+        of("25 % duplicates: 95th percentile −18.5 % (writes), −18.7 % (reads)", "less, on both", percentiles(live)),
+        of(
+            "Figure 5: processor +3.3 % (Mix 1), +1.7 % (Mix 2), 3.5 MB of memory",
+            "no more processor time than the paper's",
+            mixes(&live.mixes),
+        ),
+        of(
+            "Figure 9, DEDISbench: up to +54.4 % write, +33.6 % read throughput, 45.0 % of the space and 41.6 % of the writes saved",
+            "the same at most duplicates",
+            dedisbench(&live.dedisbench),
+        ),
+    ]
+}
+
+/// Returns the run with this share of duplicates on a volume with little memory, on a slowed store if there is one.
+fn little(all: &[Fio], duplicates_percent: f64) -> Option<&Fio> {
+    of_setup(all, LITTLE, duplicates_percent)
+}
+
+fn of_setup<'a>(all: &'a [Fio], setup: &str, duplicates_percent: f64) -> Option<&'a Fio> {
+    let is_it = |fio: &&Fio| fio.setup == setup && (fio.duplicates_percent - duplicates_percent).abs() < 0.01;
+    all.iter().filter(is_it).max_by_key(|fio| fio.store != BARE)
+}
+
+/// Describes the throughput of writes and reads against passthrough.
+fn throughput(fio: &Fio, all: &[Fio]) -> String {
+    let of = |value: fn(&Fio) -> f64| change(change_of(fio, all, value));
+    let (writes, reads) = (of(|fio| fio.write_mib_per_second), of(|fio| fio.read_mib_per_second));
+    format!("{} on the {} store, {} %: writes {writes}, reads {reads}", fio.setup, fio.store, fio.duplicates_percent)
+}
+
+/// Describes the default volume beside the one with little memory.
+fn both(fio: &Fio, all: &[Fio]) -> String {
+    let default = of_setup(all, VOLUME, fio.duplicates_percent).map(|fio| "; ".to_owned() + &throughput(fio, all));
+    throughput(fio, all) + &default.unwrap_or_default()
+}
+
+fn no_duplicates(results: &Results) -> Option<Judged> {
+    let unique = of_trace(UNIQUE).and_then(|w| results.figures(w, Scheme::OrderedAnticipate, Mode::Weak));
+    let metadata = unique.map(|figures| figures.metadata_per_unit.values().sum::<f64>());
+    let units = metadata
+        .map(|share| format!("replay of {UNIQUE}, a stand-in for the paper's metadata: {:.2} % of all units are metadata", share * 100.0));
+    let is_little = metadata.is_none_or(|share| share <= NO_DUPLICATES.1);
+    let all = &results.live.fio;
+    let slower = little(all, 0.0).and_then(|fio| {
+        let slower = [change_of(fio, all, |fio| fio.write_mib_per_second)?, change_of(fio, all, |fio| fio.read_mib_per_second)?];
+        Some((both(fio, all), slower.into_iter().fold(f64::INFINITY, f64::min)))
+    });
+    match (units, slower) {
+        (None, None) => None,
+        (Some(units), None) => Some((units, RowResult::StandIn(is_little))),
+        (units, Some((text, slowest))) => {
+            let text = units.map_or_else(|| text.clone(), |units| format!("{text}; {units}"));
+            Some((text, RowResult::of(slowest >= NO_DUPLICATES.0 && is_little)))
+        }
+    }
+}
+
+fn quarter(live: &Live) -> Option<Judged> {
+    let all = &live.fio;
+    let fio = little(all, 25.0)?;
+    let writes = change_of(fio, all, |fio| fio.write_mib_per_second)?;
+    let reads = change_of(fio, all, |fio| fio.read_mib_per_second)?;
+    let most = all.iter().map(|fio| fio.duplicates_percent).fold(0.0, f64::max);
+    let highest = little(all, most).filter(|_| most > 25.0).map(|fio| format!("; {}", throughput(fio, all)));
+    Some((both(fio, all) + &highest.unwrap_or_default(), RowResult::of(writes >= QUARTER.0 && reads >= QUARTER.1)))
+}
+
+/// Judges the percentiles of reads: a buffered write ends in the page cache, so its own says nothing of the device.
+fn percentiles(live: &Live) -> Option<Judged> {
+    let all = &live.fio;
+    let fio = little(all, 25.0)?;
+    let reads = change_of(fio, all, |fio| fio.read_p95_us)?;
+    let measured = format!(
+        "{} on the {} store: reads {} ({:.0} µs); a write ends in the page cache, and its {:.0} µs say nothing of the device",
+        fio.setup,
+        fio.store,
+        change(Some(reads)),
+        fio.read_p95_us,
+        fio.write_p95_us
+    );
+    Some((measured, RowResult::of(reads <= -0.187)))
+}
+
+fn mixes(all: &[Mix]) -> Option<Judged> {
+    let of = |number, setup: &str| all.iter().find(|mix| mix.mix == number && mix.setup == setup);
+    let mut list = Vec::new();
+    let mut is_as_little = true;
+    for (number, most) in MIXES {
+        let more = processor_change(of(number, LITTLE)?, all)?;
+        is_as_little &= more <= most;
+        let shown = [LITTLE, VOLUME].into_iter().filter_map(|setup| {
+            let mix = of(number, setup)?;
+            Some(format!("{setup} {}, {:.1} MiB resident", change(processor_change(mix, all)), mix.peak_mib))
+        });
+        list.push(format!("Mix {number}: {}", shown.collect::<Vec<_>>().join("; ")));
+    }
+    Some((list.join(". ") + "; the battery is not measured", RowResult::of(is_as_little)))
+}
+
+fn dedisbench(all: &[Fio]) -> Option<Judged> {
+    let most = all.iter().map(|fio| fio.duplicates_percent).fold(0.0, f64::max);
+    let fio = little(all, most)?;
+    let writes = change_of(fio, all, |fio| fio.write_mib_per_second)?;
+    let reads = change_of(fio, all, |fio| fio.read_mib_per_second)?;
+    let saved = |fio: &Fio| (fio.saved.unwrap_or(0.0), -change_of(fio, all, |fio| fio.units_ratio).unwrap_or(0.0));
+    let (space, units) = saved(fio);
+    let is_met = writes >= DEDISBENCH.0 && reads >= DEDISBENCH.1 && space >= DEDISBENCH.2 && units >= DEDISBENCH.3;
+    let shown = [LITTLE, VOLUME].into_iter().filter_map(|setup| {
+        let fio = of_setup(all, setup, most)?;
+        let (space, units) = saved(fio);
+        Some(format!("{}, space saved {:.1} %, units saved {:.1} %", throughput(fio, all), space * 100.0, units * 100.0))
+    });
+    let measured = format!("a hot spot of fio's stands in for DEDISbench and its images; {}", shown.collect::<Vec<_>>().join("; "));
+    Some((measured, RowResult::StandIn(is_met)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fio(setup: &str, store: &str, duplicates_percent: f64, mib_per_second: f64) -> Fio {
+        Fio {
+            setup: setup.to_owned(),
+            store: store.to_owned(),
+            mib: 128,
+            duplicates_percent,
+            write_mib_per_second: mib_per_second,
+            write_p95_us: 4.0,
+            read_mib_per_second: mib_per_second,
+            read_p50_us: 10.0,
+            read_p95_us: 1000.0 / mib_per_second,
+            saved: (setup != "passthrough").then_some(0.46),
+            units_ratio: if setup == "passthrough" { 1.0 } else { 0.54 },
+        }
+    }
+
+    fn mix(mix: u8, setup: &str, cpu_seconds: f64) -> Mix {
+        Mix { mix, setup: setup.to_owned(), mib: 4096, seconds: 30.0, cpu_seconds, peak_mib: 20.0 }
+    }
+
+    fn verdicts(live: Live) -> Vec<RowResult> {
+        rows("paper", &Results { live, ..Results::default() }).into_iter().map(|row| row.verdict).collect()
+    }
+
+    /// With this throughput and processor time where the bare store has 100 each.
+    fn live(throughput: f64, cpu_seconds: f64) -> Live {
+        let runs = |percent| vec![fio("passthrough", "tablet", percent, 100.0), fio(LITTLE, "tablet", percent, throughput)];
+        let mixes = [1, 2].into_iter().flat_map(|n| [mix(n, "passthrough", 100.0), mix(n, LITTLE, cpu_seconds)]);
+        Live { cores: 2, fio: [runs(0.0), runs(25.0)].concat(), mixes: mixes.collect(), dedisbench: runs(46.0) }
+    }
+
+    #[test]
+    fn what_was_measured_live_decides() {
+        use RowResult::{Holds, Missed, NotMeasured, StandIn};
+        assert_eq!(verdicts(live(160.0, 101.0)), [Holds, Holds, Holds, Holds, StandIn(true)]);
+        assert_eq!(verdicts(live(92.0, 127.0)), [Missed, Missed, Missed, Missed, StandIn(false)]);
+        assert_eq!(verdicts(live(120.0, 102.0)), [Holds, Missed, Missed, Missed, StandIn(false)], "each goal by itself");
+        assert_eq!(verdicts(Live::default()), [NotMeasured; 5]);
+    }
+
+    #[test]
+    fn a_slowed_store_says_more_than_a_bare_one() {
+        let mut live = live(160.0, 101.0);
+        live.fio.extend([fio("passthrough", BARE, 25.0, 100.0), fio(LITTLE, BARE, 25.0, 50.0)]);
+        assert_eq!(verdicts(live)[1], RowResult::Holds);
+    }
+}
