@@ -68,7 +68,9 @@ upgrade)
     none "$(onefold list | grep photos || true)"
     onefold check photos | grep -q 'closed in order *yes'
     say "stopped in $((SECONDS - begun)) s, closed in order"
-    mount "$place"
+    # `mount` starts no units; systemd's own does.
+    systemctl start "$(systemd-escape -p --suffix=mount "$place")"
+    findmnt "$place" >/dev/null
     # A file system that the unit does not know of, and that is in use: the volume is served on.
     mkdir -p /mnt/by-hand
     mount "$(findmnt -no SOURCE "$place")" /mnt/by-hand
@@ -78,8 +80,8 @@ upgrade)
     say "stopped while in use: served on after $((SECONDS - begun)) s"
     kill $!
     umount /mnt/by-hand
-    systemctl start onefold@photos
-    mount "$place"
+    systemctl start "$(systemd-escape -p --suffix=mount "$place")"
+    onefold status photos >/dev/null
     umount "$place"
     sed -i '/onefold/d' /etc/fstab
     systemctl daemon-reload
