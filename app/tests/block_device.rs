@@ -151,7 +151,15 @@ fn partitions_of_a_disk_image_are_found() {
     let (_, device) = attach(&home, "volume", "128M", &[]);
     let to = format!("of={}", device.display());
     run(Command::new("dd").args([&format!("if={}", home.path("image")), &to, "bs=1M", "oflag=direct", "conv=fsync"]));
-    assert_eq!(partitions(device.to_str().unwrap()), "gpt");
+    home.says(0, &["detach", "volume"]);
+    let attached = home.run(&["attach", "--fuse", "volume"]);
+    let advice = String::from_utf8_lossy(&attached.stderr);
+    assert!(attached.status.success() && advice.contains("sectors of 512 bytes") && advice.contains("--sector 512"), "{attached:?}");
+    home.says(0, &["detach", "volume"]);
+    home.says(0, &["set", "volume", "--sector", "512"]);
+    let attached = home.run(&["attach", "--fuse", "volume"]);
+    assert!(attached.status.success() && attached.stderr.is_empty(), "{attached:?}");
+    assert_eq!(partitions(String::from_utf8_lossy(&attached.stdout).trim()), "gpt");
     home.says(0, &["detach", "volume"]);
 }
 

@@ -214,7 +214,7 @@ fn neighbours_in_packs_are_told_from_duplicates() {
     assert!(stats["packing"]["packs"].as_u64() > Some(10), "{stats:#}");
     let table = home.says(0, &["stats", "mine"]);
     let space = table.lines().find(|line| line.starts_with("space")).unwrap();
-    assert!(space.contains("shared (at least 0 B by duplicates, up to ") && space.contains(" by neighbours in a pack)"), "{space}");
+    assert!(space.contains("shared (at least 0 B by duplicates, up to ") && space.contains(" by blocks compressed together)"), "{space}");
 }
 
 /// The loss of the lifetime ledger by a kill is bounded, and the bound is shown; the savings are known again after the next opening.

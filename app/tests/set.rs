@@ -40,7 +40,8 @@ fn a_new_label_is_the_name_of_the_volume_and_changes_nothing_else() {
 fn sectors_become_smaller_at_any_time_and_larger_while_nothing_is_written() {
     let home = created();
     let sector = |home: &Home| home.json(&["status", IMAGE])["volume"]["sector_bytes"].as_u64();
-    assert_eq!(sector(&home), Some(512), "as images of disks have it");
+    assert_eq!(sector(&home), Some(4096), "the default");
+    home.says(0, &["set", IMAGE, "--sector", "512"]);
     home.says(0, &["set", IMAGE, "--sector", "4096"]);
     assert_eq!(sector(&home), Some(4096));
     let socket = home.attach(IMAGE, &[]);

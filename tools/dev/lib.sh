@@ -56,6 +56,7 @@ package_of() {
     mkfs.btrfs) echo btrfs-progs ;;
     mkfs.xfs) echo xfsprogs ;;
     losetup | mount | blkid | findmnt | fallocate) echo util-linux ;;
+    sfdisk) echo fdisk ;;
     cc) echo build-essential ;;
     pkg-config) echo pkg-config ;;
     debootstrap) echo debootstrap ;;

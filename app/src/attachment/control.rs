@@ -3,12 +3,8 @@
 
 use super::directory::VARIABLE;
 use super::process::is_stopped;
+pub use super::server_request::{HANDOVER_VERSION, OrderOutOfLine, OrderScrub, ServerRequest, Upgrade};
 use crate::exit::{Exit, Failed, Outcome};
-use crate::growth::Order as GrowthOrder;
-use crate::runtime::extents::ExtentCounts;
-use crate::runtime::recording::Order;
-use onefold_engine::interface::{Deduplicate, ScrubOrder};
-use onefold_engine::units::Lbn;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -26,92 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 /// The time between two looks for a server that is not there yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-
-/// A question to a server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", tag = "ask")]
-pub enum ServerRequest {
-    Status,
-    Stats,
-    /// Go on with a count of extents. The answer is how far it is.
-    Extents(ExtentCounts),
-    /// End all waiting for room: the client is about to flush the device, and the flush waits for those writes.
-    EndWaiting,
-    /// An order for the work out of line.
-    Deduplicate(OrderOutOfLine),
-    Scrub(OrderScrub),
-    /// Give the index this much memory, within its share.
-    IndexMemory {
-        bytes: u64,
-    },
-    /// Commit, mark the volume clean, and end. The server answers when it begins to.
-    Detach,
-    /// Give way to a server of another program, which the supervisor starts. The server answers when it begins to.
-    Upgrade(Upgrade),
-    /// Give way to a server that grows the volume before it opens it. The server answers when it begins to.
-    Grow(GrowthOrder),
-    /// Let the kernel know how large the volume is, if it keeps its size in mind.
-    AnnounceSize,
-    /// Record the requests of clients until the one who asked ends it, or goes away. The first answer comes when recording has begun.
-    Record(Order),
-    /// Note in the recording that a phase begins.
-    Mark {
-        phase: String,
-    },
-}
-
-/// The version of what the processes of an attachment hand over to each other: command lines, plans, descriptors and the acknowledgement
-/// journal. Programs of other versions cannot take over from each other.
-pub const HANDOVER_VERSION: u32 = 2;
-
-/// The program to which a server gives way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Upgrade {
-    pub program: PathBuf,
-    /// Its [`HANDOVER_VERSION`], and the version of the format that it can use.
-    pub handover_version: u32,
-    pub format_version: u32,
-}
-
-/// An order for the work out of line, in LBNs: `first` is the first one, `end` the one behind the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", tag = "order")]
-pub enum OrderOutOfLine {
-    Range { first: u64, end: u64 },
-    Pause,
-    Resume,
-}
-
-/// An order for the scrub.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", tag = "order")]
-pub enum OrderScrub {
-    Begin { kib_per_second: u32 },
-    Pause,
-    Resume,
-    Cancel,
-}
-
-impl From<OrderScrub> for ScrubOrder {
-    fn from(order: OrderScrub) -> Self {
-        match order {
-            OrderScrub::Begin { kib_per_second } => Self::Begin { kib_per_second },
-            OrderScrub::Pause => Self::Pause,
-            OrderScrub::Resume => Self::Resume,
-            OrderScrub::Cancel => Self::Cancel,
-        }
-    }
-}
-
-impl From<OrderOutOfLine> for Deduplicate {
-    fn from(order: OrderOutOfLine) -> Self {
-        match order {
-            OrderOutOfLine::Range { first, end } => Self::Range { first: Lbn(first), end: Lbn(end) },
-            OrderOutOfLine::Pause => Self::Pause,
-            OrderOutOfLine::Resume => Self::Resume,
-        }
-    }
-}
 
 /// The client that asked, and that is to be answered.
 pub struct Client<'a>(&'a UnixStream);
@@ -251,14 +161,20 @@ impl Conversation {
     /// # Errors
     /// The error that the server answers; also when the server went away.
     pub fn hear(&mut self) -> Outcome<Value> {
+        self.next_answer().map_err(|error| went_away(&self.place, error))?
+    }
+
+    /// Returns the next answer.
+    ///
+    /// # Errors
+    /// When the server went away.
+    fn next_answer(&mut self) -> io::Result<Outcome<Value>> {
         let mut answer = String::new();
-        let place = self.place.display();
-        self.reader.read_line(&mut answer).map_err(|e| Failed::system(format!("cannot talk to the server at {place}"), e))?;
-        match serde_json::from_str(&answer) {
-            Ok(Answer::Ok(value)) => Ok(value),
-            Ok(Answer::Failed(failed)) => Err(failed),
-            Err(error) => Err(Failed::system(format!("the server at {place} went away"), error)),
-        }
+        self.reader.read_line(&mut answer)?;
+        Ok(match serde_json::from_str(&answer)? {
+            Answer::Ok(value) => Ok(value),
+            Answer::Failed(failed) => Err(failed),
+        })
     }
 
     /// Whether the next answer has come. Waits at most `patience`.
@@ -274,6 +190,10 @@ impl Conversation {
         // The call fails only where the server went away.
         let _ = self.reader.get_ref().shutdown(std::net::Shutdown::Write);
     }
+}
+
+fn went_away(path: &Path, error: io::Error) -> Failed {
+    Failed::system(format!("the server at {} went away", path.display()), error)
 }
 
 fn unreachable(path: &Path, error: io::Error) -> Failed {
@@ -297,22 +217,31 @@ pub fn ask_within(path: &Path, question: &ServerRequest, patience: Duration) -> 
     use io::ErrorKind as K;
     let deadline = Instant::now() + patience;
     let left = || deadline.saturating_duration_since(Instant::now());
-    let stream = loop {
-        match UnixStream::connect(path) {
+    loop {
+        let stream = match UnixStream::connect(path) {
             Err(error) if matches!(error.kind(), K::NotFound | K::ConnectionRefused) && !left().is_zero() => {
                 std::thread::sleep(LOOK_AGAIN.min(left()));
+                continue;
             }
-            other => break other.map_err(|e| unreachable(path, e))?,
+            other => other.map_err(|e| unreachable(path, e))?,
+        };
+        let pid = peer(&stream);
+        let mut conversation = match Conversation::over(stream, path, question) {
+            Ok(conversation) => conversation,
+            // It died after the connection; what had not been asked may be asked again.
+            Err(_) if !left().is_zero() => continue,
+            Err(error) => return Err(unreachable(path, error)),
+        };
+        while !conversation.has_answer(left())? {
+            if left().is_zero() {
+                return Err(silent(pid, patience));
+            }
         }
-    };
-    let pid = peer(&stream);
-    let mut conversation = Conversation::over(stream, path, question).map_err(|e| unreachable(path, e))?;
-    loop {
-        if conversation.has_answer(left())? {
-            return conversation.hear();
-        }
-        if left().is_zero() {
-            return Err(silent(pid, patience));
+        match conversation.next_answer() {
+            Ok(answer) => return answer,
+            // It died meanwhile; another one may be about to take its place.
+            Err(_) if question.changes_nothing() && !left().is_zero() => {}
+            Err(error) => return Err(went_away(path, error)),
         }
     }
 }

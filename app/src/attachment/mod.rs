@@ -21,6 +21,7 @@ pub mod plan;
 pub mod process;
 pub mod questions;
 pub mod record;
+mod server_request;
 pub mod service;
 pub mod session;
 pub mod start;

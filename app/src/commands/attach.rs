@@ -1,5 +1,6 @@
 //! `attach`: makes a volume a block device.
 
+mod disk_image;
 mod stay;
 
 use crate::attachment::configured::{self, Configured};
@@ -26,6 +27,7 @@ use onefold_engine::units::BLOCK_BYTES;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use uuid::Uuid;
 
 /// Attach a volume, and print where: a block device or an NBD URI
@@ -136,6 +138,9 @@ fn attach(arguments: &Arguments, found: Found) -> Outcome<Exit> {
     }
     let (location, supervisor) = launch::start("supervise", &plan)?;
     announce(&location);
+    if let Some(advice) = disk_image::advice(Path::new(&location), plan.sector_bytes, &plan.path) {
+        complain(format_args!("{advice}"));
+    }
     if arguments.service {
         return stay::in_service(Some(supervisor), &plan.directory, &plan.id, &location);
     }

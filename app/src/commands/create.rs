@@ -55,8 +55,8 @@ pub struct Arguments {
     /// The moment when a write is acknowledged, unless `attach` names another: weak, on admission; strong, when it is durable.
     #[arg(long, value_enum, value_name = "MODE", default_value = "weak")]
     persistence: PersistenceName,
-    /// Sector size as clients see it: 512 or 4096.
-    #[arg(long, value_name = "BYTES", default_value = "512", value_parser = parse_sector)]
+    /// Sector size as clients see it: 4096; or 512, as most images of disks have it, which lets some file systems write parts of blocks.
+    #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = parse_sector)]
     sector: u32,
     /// Blocks that are never deduplicated, such as superblock copies of a file system. May be given several times.
     #[arg(long, value_name = "LBN+LEN", value_parser = parse_range)]
@@ -136,6 +136,11 @@ impl Report for Created {
         };
         let table = if self.is_plain {
             table.line("Clients see what always fits. --logical SIZE shows them more: room for what will be saved.")
+        } else {
+            table
+        };
+        let table = if self.volume.sector_bytes > 512 {
+            table.line("An image of a disk with sectors of 512 bytes needs --sector 512.")
         } else {
             table
         };

@@ -93,9 +93,12 @@ impl Promises {
     pub fn open(path: &Path, superblock: &Superblock, room: Room, resumed: bool) -> io::Result<(Self, Left)> {
         let mut left = Left::default();
         let found = match Ring::take_over(path, superblock.uuid, superblock.incarnation) {
-            Ok((ring, replay)) => {
+            Ok((mut ring, replay)) => {
                 left = Left::of(&replay);
                 left.lost |= resumed && replay.has_lost();
+                if !left.lost {
+                    ring.loss_told();
+                }
                 Some(ring)
             }
             Err(ReplayError::Missing | ReplayError::Outdated) => {
@@ -205,6 +208,12 @@ impl Promises {
         self.ring.iter_mut().for_each(Ring::replayed);
     }
 
+    /// Notes that a client has heard that acknowledged writes of the last server are lost.
+    pub fn loss_told(&mut self) {
+        // A loss of this server is for the next one to tell.
+        self.ring.iter_mut().filter(|_| !self.is_broken).for_each(Ring::loss_told);
+    }
+
     /// Makes the journal's file again, if somebody has removed it.
     ///
     /// # Errors
@@ -288,7 +297,7 @@ mod tests {
 
     /// A server that cannot promise something, and is killed, has the next one report it, even if that is killed as well.
     #[test]
-    fn a_loss_is_handed_on_until_a_server_serves() {
+    fn a_loss_is_handed_on_until_a_client_hears_of_it() {
         let (folder, mut superblock) = (tempfile::tempdir().unwrap(), superblock());
         let (path, room) = (folder.path().join("ring"), Room { records: 16, contents: 4 });
         let (mut first, left) = Promises::open(&path, &superblock, room, false).unwrap();
@@ -307,6 +316,9 @@ mod tests {
         let (mut last, _) = lost(&superblock);
         last.replayed();
         superblock.incarnation += 1;
+        let (mut next, left) = lost(&superblock);
+        assert!(left.lost, "nobody has heard of it");
+        next.loss_told();
         assert!(!lost(&superblock).1.lost);
         last.remove();
         assert!(!path.exists());

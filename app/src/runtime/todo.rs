@@ -26,6 +26,8 @@ pub struct Todo {
     pub digests: Vec<(IoId, Slice)>,
     pub compressions: Vec<(IoId, Slice)>,
     pub asks_again: bool,
+    /// One of the answers says that acknowledged writes of the last server are lost.
+    pub tells_of_loss: bool,
 }
 
 /// Joins the engine's number and whether digests are wanted.

@@ -185,6 +185,9 @@ impl Volume {
             self.device.submit(&mut todo.commands);
             self.latencies.count_all(&mut todo.replies);
             together(|| todo.answers.drain(..).for_each(|(done, reply)| done(reply)));
+            if std::mem::take(&mut todo.tells_of_loss) {
+                self.core().promises.iter_mut().for_each(Promises::loss_told);
+            }
             if std::mem::take(&mut todo.asks_again) {
                 self.ask_again.get().into_iter().for_each(|ask| ask());
             }
@@ -209,6 +212,7 @@ impl Volume {
         let mut guard = self.core();
         let core = &mut *guard;
         let now = self.timer.now();
+        let owed_word = core.engine.owes_word_of_loss();
         for event in events.drain(..) {
             core.engine.step(now, event, &mut core.actions);
         }
@@ -221,6 +225,7 @@ impl Volume {
             request.id = RequestId(count(core.requests.insert(waiting)));
             core.engine.step(now, Event::Request(request), &mut core.actions);
         }
+        todo.tells_of_loss |= owed_word && !core.engine.owes_word_of_loss();
         self.selection.set(core.engine.selectivity());
         let mut actions = std::mem::take(&mut core.actions);
         for action in actions.drain(..) {

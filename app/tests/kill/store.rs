@@ -203,9 +203,9 @@ pub fn that_was_gone_is_detached_and_attached_again() {
     let device = rig.device_text().to_owned();
     std::thread::scope(|scope| {
         // It reads for longer than the store works.
-        let scrub = scope.spawn(|| rig.onefold(&["scrub", "--rate", "64K", &device], IN_TIME_S));
+        let scrub = scope.spawn(|| rig.onefold(&["scrub", "--rate", "64K", &device], 60));
         let is_under_way =
-            || String::from_utf8_lossy(&rig.onefold(&["scrub", "--status", &device], IN_TIME_S).stdout).contains("looked at");
+            || String::from_utf8_lossy(&rig.onefold(&["scrub", "--status", &device], IN_TIME_S).stdout).contains("read of about");
         assert!(wait_until(PATIENCE, is_under_way), "no scrub begins\n{}", rig.log());
         plug.pull();
         let mut writer = open(&rig);

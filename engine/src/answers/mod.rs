@@ -172,9 +172,9 @@ impl Answers {
         waiters.into_iter().for_each(|request| store.refuse(request, failure));
     }
 
-    /// Fails all parts that wait for content.
-    pub fn fail_content_waiters(&mut self, store: &mut Store) {
-        let held: Vec<Pbn> = self.content_waiters.keys().copied().collect();
-        held.into_iter().for_each(|pbn| self.content_arrived(store, pbn, false));
+    /// Fails all parts that wait for content: after a failed write or flush (A5), or where they have waited long enough for room.
+    pub fn fail_content_waiters(&mut self, store: &mut Store, failure: Failure) {
+        let waiters = std::mem::take(&mut self.content_waiters);
+        waiters.into_values().flatten().for_each(|request| self.finish_part(store, request, Some(failure)));
     }
 }

@@ -76,7 +76,7 @@ impl Engine {
         store.release_unsent_content();
         answers.fail_waiters(store, Failure::Io);
         requests.fail_writes(store);
-        answers.fail_content_waiters(store);
+        answers.fail_content_waiters(store, Failure::Io);
         // No find is kept any more.
         let waited = store.contents.suspects.end_waiting();
         store.io.schedule.ready.extend(waited);

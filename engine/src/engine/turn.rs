@@ -68,6 +68,7 @@ impl Engine {
         }
         if store.space.has_waited_for_store(&store.io) {
             answers.fail_waiters(store, Failure::NoSpace);
+            answers.fail_content_waiters(store, Failure::NoSpace);
         }
     }
 

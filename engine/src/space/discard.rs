@@ -69,10 +69,11 @@ impl Space {
         let ready: BTreeSet<Pbn> = self.ready_blocks().filter_map(|pbn| self.piece_of(pbn)).collect();
         let mut runs = 0;
         for first in pieces.into_iter().rev().filter(|first| !ready.contains(first)) {
-            if !(0..self.policy.piece_blocks).all(|i| self.is_free(tables, first + i)) {
+            let is_known = self.has_counts_of(tables, first) && self.has_counts_of(tables, first + (self.policy.piece_blocks - 1));
+            if is_known && !(0..self.policy.piece_blocks).all(|i| self.is_free(tables, first + i)) {
                 continue;
             }
-            if runs == RUNS_A_BATCH || self.beyond_stock() < self.policy.piece_blocks {
+            if !is_known || runs == RUNS_A_BATCH || self.beyond_stock() < self.policy.piece_blocks {
                 // It is looked at again with what is freed next.
                 self.freed.insert(first);
                 continue;
@@ -92,7 +93,11 @@ impl Space {
 
     /// Whether a block is free for certain: its count is in memory and zero, and it is not in use.
     pub(super) fn is_free(&self, tables: &mut Tables, pbn: Pbn) -> bool {
-        let (page, _) = self.geometry.refs_of(pbn);
-        !self.is_busy(pbn) && tables.pages.get(page).is_some() && tables.refs_now(pbn) == 0
+        !self.is_busy(pbn) && self.has_counts_of(tables, pbn) && tables.refs_now(pbn) == 0
+    }
+
+    /// Whether the page with the count of a block is in memory.
+    fn has_counts_of(&self, tables: &mut Tables, pbn: Pbn) -> bool {
+        tables.pages.get(self.geometry.refs_of(pbn).0).is_some()
     }
 }

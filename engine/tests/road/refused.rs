@@ -92,6 +92,31 @@ fn after_the_wait_flushes_fail_and_nothing_is_lost() {
     }
 }
 
+/// A write to a volume with a journal is answered when its content is on the store.
+#[test]
+fn after_the_wait_writes_fail_whose_content_the_store_refuses() {
+    for mode in MODES {
+        let settings = Settings { commit_mode: mode, full_wait_ms: WAIT_MS, compression: Compression::Off, ..Settings::default() };
+        let mut m = Machine::open(blank(32 << 20, None), settings.with_facts(|facts| facts.keeps_journal = true));
+        m.patience = 100;
+        m.write(16 << 20, &pattern(7, 4096));
+        m.flush();
+        m.keeps_writes_of = Some(Class::Data);
+        let write = m.begin_write(0, &pattern(1, 4096 * BLOCKS));
+        m.feed(Event::StoreRoom(REFUSES));
+        m.pass_ms(WAIT_MS - 10);
+        assert!(!m.kept_writes.is_empty() && !m.is_answered(write), "{mode:?}");
+        m.pass_ms(20);
+        assert!(is_failed(&mut m, write, Failure::NoSpace), "{mode:?}");
+        takes_all(&mut m);
+        m.feed(Event::StoreRoom(StoreRoom::default()));
+        m.write(0, &pattern(1, 4096 * BLOCKS));
+        m.flush();
+        assert!(m.read(0, 4096 * BLOCKS as u64) == pattern(1, 4096 * BLOCKS), "{mode:?}");
+        m.close();
+    }
+}
+
 #[test]
 fn nobody_waits_for_the_store_when_the_volume_is_about_to_be_detached() {
     for mode in MODES {

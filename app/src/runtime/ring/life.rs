@@ -66,7 +66,7 @@ impl Ring {
     }
 
     /// Notes that the records that were found are durable, and that the volume is of the next incarnation: from now on there are those of
-    /// this server.
+    /// this server. What is lost stays known until [`Self::loss_told`].
     pub fn replayed(&mut self) {
         if !self.durable.owner.is_changing {
             return;
@@ -74,9 +74,16 @@ impl Ring {
         // Nothing valid is there, but where a record is damaged.
         self.store(self.place(self.head), 0);
         let owner = Owner { incarnation: self.durable.owner.incarnation + 1, is_changing: false };
-        self.durable = Durable { tail: self.head, epoch: self.own_epoch, owner, has_lost: false, ..self.durable };
+        self.durable = Durable { tail: self.head, epoch: self.own_epoch, owner, ..self.durable };
         self.write_durable();
         self.free = places(u32::try_from(self.identity.contents).unwrap_or(u32::MAX));
+    }
+
+    /// Notes that somebody has heard of the loss, or that nobody has to.
+    pub fn loss_told(&mut self) {
+        if std::mem::take(&mut self.durable.has_lost) {
+            self.write_durable();
+        }
     }
 
     /// Notes that acknowledged writes are lost, whatever the records say, which are dropped.
