@@ -47,6 +47,7 @@ const FULL: Notice = Notice::Full { wait_ms: WAIT_MS, on_host: true };
 fn a_flush_waits_for_what_the_store_refuses_and_ends_when_it_is_done() {
     for mode in MODES {
         let (mut m, flush) = refused(mode, WAIT_MS);
+        assert_eq!((m.engine.stats().full_on_host, notices(&m)), (true, vec![&FULL]), "{mode:?}: before another write comes");
         let write = m.begin_write(8 << 20, &pattern(2, 4096));
         for _ in 0..5 {
             m.pass_ms(10_000);
