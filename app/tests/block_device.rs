@@ -186,7 +186,13 @@ fn a_busy_device_names_its_users() {
     let refused = home.says(4, &["detach", "volume"]);
     assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
     drop((open, exclusive));
-    home.says(0, &["detach", "volume"]);
+    // Who has it open, and no more, keeps it until then.
+    let open = std::fs::File::open(&device).unwrap();
+    let refused = home.says(4, &["detach", "volume"]);
+    assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
+    drop(open);
+    until("it is detached", || home.json(&["list"])["volumes"] == serde_json::json!([]));
+    home.says(0, &["check", "volume"]);
 }
 
 /// Returns the state of a volume, with its reason.
@@ -214,7 +220,7 @@ fn a_device_without_room_makes_writes_wait() {
     let home = Home::new();
     let below = home.path("below");
     std::fs::create_dir(&below).unwrap();
-    run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=80M", "none", &below]));
+    run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=40M", "none", &below]));
     let _mounted = Mounted(below.clone().into());
     home.blank("below/disk", 400 << 20);
     let disk = Loop::over(&home.path("below/disk"), &[]);
@@ -222,6 +228,9 @@ fn a_device_without_room_makes_writes_wait() {
     let device = home.says(0, &["attach", "--fuse", &disk.0]).trim().to_owned();
     let (to, copy) = (format!("of={device}"), home.path("copy"));
     run(Command::new("dd").args(["if=/dev/urandom", &format!("of={copy}"), "bs=1M", "count=100"]));
+    // There is no room for a single page: of a write that its file takes in part, a loop device says that it is done.
+    let filled = Command::new("dd").args(["if=/dev/zero", &format!("of={below}/filler"), "bs=4k"]).output().unwrap();
+    assert!(!filled.status.success(), "the file system is not full");
     let mut writer = Command::new("dd").args([&format!("if={copy}"), &to, "bs=1M", "oflag=direct", "conv=fsync"]).spawn().unwrap();
     until("it is full", || state(&home, &disk.0) == "full the host has no room for the store");
     assert!(writer.try_wait().unwrap().is_none(), "the writer waits");

@@ -191,7 +191,8 @@ pub fn detach(device: &Path, before_flush: impl FnOnce()) -> Result<Option<Errno
     // While another process looks at it, it goes when that closes it.
     while is_attached(device) {
         if Instant::now() > give_up {
-            return Err(Error::Setting(format!("{} is still open somewhere: it goes away when it is closed", device.display())));
+            let who = users(device).text().unwrap_or_else(|| "somebody has it open".to_owned());
+            return Err(Error::Setting(format!("{} is still open ({who}): it goes away when it is closed", device.display())));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
