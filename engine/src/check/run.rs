@@ -6,7 +6,7 @@ use super::medium::{ReadMedium, read_superblock};
 use super::recount::Recount;
 use super::report::{Listener, Report};
 use super::settings::CheckSettings;
-use crate::format::{Chosen, CopyState, OpenError, SuperblockError};
+use crate::format::{Chosen, CopyState, FRONT_COPIES, OpenError, SuperblockError};
 use crate::units::Bytes;
 
 /// Checks the volume on a device of `device_bytes`.
@@ -26,15 +26,22 @@ pub fn check(
         Ok(log) => recount.take_log(log),
         Err(finding) => recount.lose_log(finding),
     }
+    let growth_was_cut_off = states.iter().any(|state| matches!(state, CopyState::Elsewhere { .. }));
     for (copy, state) in states.into_iter().enumerate() {
         if !matches!(state, CopyState::Sound { .. }) {
-            recount.tell(Finding::SuperblockCopy { copy, torn: !superblock.clean && is_torn(&state), state });
+            let torn = (growth_was_cut_off || !superblock.clean) && is_torn(copy, &state);
+            recount.tell(Finding::SuperblockCopy { copy, torn, state });
         }
     }
     Ok(recount.run())
 }
 
-/// Whether a copy looks as a crash in the middle of an update leaves it: with sectors of two generations.
-const fn is_torn(state: &CopyState) -> bool {
-    matches!(state, CopyState::Bad(SuperblockError::Checksum { .. }))
+/// Whether a copy looks as a crash in the middle of an update leaves it: with sectors of two generations; or in the middle of a growth: of
+/// the volume as it was, or not there yet at its new end.
+const fn is_torn(copy: usize, state: &CopyState) -> bool {
+    match state {
+        CopyState::Bad(SuperblockError::Checksum { .. }) | CopyState::Elsewhere { .. } => true,
+        CopyState::Bad(SuperblockError::NotOnefold) => copy >= FRONT_COPIES,
+        _ => false,
+    }
 }
