@@ -11,7 +11,11 @@
 #
 # The backing file lies on cutfs (app/examples/cutfs.rs), which keeps unflushed sectors apart and drops a seeded subset of them. Each round
 # has a verified load, a power cut or a kill (sometimes again during recovery), `check --data`, a restart, and a read of every block. In
-# each third round the store begins to fail in between: writes, flushes or both, once or permanently. Needs root (FUSE).
+# each third round the store begins to fail in between: writes, flushes or both, once or permanently.
+#
+# Between disasters the volume changes: blocks of noise rot on the disk, fail until they are written anew, and read right from then on;
+# `set` and `grow` are carried out or cut off, offline and under the load; scrubs are interrupted, mend a page, and find what is rotten.
+# From 30 rounds on a run fails that lacks one of these. Needs root (FUSE).
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

@@ -1,6 +1,7 @@
 """A disk that the tests control, in a mount of its own."""
 
 import os
+import shutil
 import signal
 import subprocess
 
@@ -33,6 +34,11 @@ class CutDisk:
         """Restores the power; nothing fails any more."""
         self.process.send_signal(signal.SIGUSR2)
         self.expect("power")
+
+    def keep(self, place):
+        """Copies what it holds now to a file, which stays after its end."""
+        self.power()
+        shutil.copyfile(self.path, place)
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)

@@ -1,6 +1,7 @@
 """Cuts the power under the built binary, round after round; see tools/dev/cuts.sh."""
 
 import argparse
+import contextlib
 import os
 import random
 import shutil
@@ -9,11 +10,21 @@ import sys
 import tempfile
 import time
 
+import backing
 import nbd
+import noise
 import onefold
+from changes import Changes, create
 from cutdisk import CutDisk
 from load import Load, verify
-from oracle import BLOCK, Oracle, Violation
+from noise import Noise, OverNbd
+from oracle import Oracle, Violation
+from scrubs import Scrubs
+from turns import SUBJECTS, Turns, has_all, tell
+
+# From so many rounds on, each kind of change has to have happened.
+ROUNDS_OF_ALL = 30
+VOLUME_MIB = 16
 
 
 class Cuts:
@@ -29,24 +40,50 @@ class Cuts:
         self.disk = None
         self.server = None
         self.oracle = None
+        self.turns = Turns(options.seed)
+        self.changes = None
+        self.scrubs = None
+        self.noise = None
+        self.metadata = []
         self.counts = {"cuts": 0, "failing stores": 0, "requests": 0, "garbage": 0, "recounts": 0, "in recovery": 0}
+        self.counts |= dict.fromkeys((*SUBJECTS, "mended by scrubs", "cut off", "refused"), 0)
         if options.out_of_line:
             self.counts["linked out of line"] = 0
 
     def fresh_volume(self, seed):
-        """Makes a new forgetful disk with a new volume on it."""
-        if self.disk:
-            self.disk.end()
-        mib = self.random.choice((16, 24, 32))
-        self.disk = CutDisk(self.options.cutfs, self.mountpoint, mib, seed)
-        onefold.run("create", self.disk.path, "--force", "--sector", "512")
+        """Makes a new forgetful disk with a new volume on a part of it."""
+        self.end_volume()
+        self.disk = CutDisk(self.options.cutfs, self.mountpoint, self.random.choice((28, 32, 36)), seed)
+        create(self.disk.path, VOLUME_MIB, self.work, "--sector", "512")
+        self.changes = Changes(self.disk, self.random, self.counts)
+        self.scrubs = Scrubs(self.disk.path, self.random, self.counts)
+        self.noise = Noise(self.random, self.counts)
+        extents = onefold.report("dump", self.disk.path)["extents"]
+        self.metadata = [extent for extent in extents if extent["region"] in ("fingerprints", "map")]
         with self.attach() as server:
-            client = nbd.NBD()
-            client.connect_uri(server.uri)
-            blocks = client.get_size() // BLOCK
-            client.shutdown()
-        # The load uses most of the volume, so that space is short and blocks are reclaimed and reused.
-        self.oracle = Oracle(blocks)
+            blocks = self.changes.opened()
+            # The load uses all the rest, so that space is short and blocks are reclaimed and reused.
+            self.oracle = Oracle(blocks)
+            self.oracle.set_apart(range(blocks - noise.BLOCKS, blocks))
+            with self.noise_of(server) as door:
+                self.noise.write_all(door)
+        self.noise.note_named(self.disk.path)
+
+    def end_volume(self):
+        """Writes anew what has rotted, finds nothing else damaged, and takes the disk away."""
+        if not self.disk:
+            return
+        with self.attach() as server, self.noise_of(server) as door:
+            self.noise.verify(door)
+            self.noise.write_anew(door, True, chance=1)
+            self.noise.verify(door)
+        if self.scrubs.check(self.noise):
+            raise Violation("garbage is left after a detach")
+        self.disk.end()
+        self.disk = None
+
+    def noise_of(self, server):
+        return contextlib.closing(OverNbd(server.uri, sorted(self.oracle.apart)))
 
     def attach(self, *options):
         cuts = self
@@ -105,6 +142,7 @@ class Cuts:
         self.disk.power()
         if events != "killed only":
             self.counts["cuts"] += 1
+        self.server.forget()
         self.server = None
         return events
 
@@ -113,25 +151,56 @@ class Cuts:
         self.counts["failing stores"] += 1
         return self.disk.fail() + "; "
 
-    def check(self):
-        """Runs `check --data` on what the crash left: it may find nothing but garbage."""
-        found = onefold.findings(self.disk.path)
-        others = [f for f in found["findings"] if f["severity"] == "damage"]
-        if others or not found["sound"]:
-            raise Violation(f"check found what no crash explains: {others[:5]}")
-        return sum(f["excess"] or 0 for f in found["findings"])
+    def load_and_grow(self, load, seed):
+        """Has the volume grow under the load. A disaster may find it under way. Returns the load, and the growth that has not ended."""
+        growth = self.changes.begin_growth()
+        if growth is None:
+            return load, None
+        load.run(self.random.uniform(0, 0.3))
+        if self.turns.alternates("a disaster during growth"):
+            return load, growth
+        failure = self.changes.end_growth(growth, True)
+        if failure:
+            raise Violation(f"a growth under load failed: {failure}")
+        load.drain(5)
+        # Its connection has ended with its server.
+        self.counts["requests"] += sum(load.counts.values())
+        verify(self.server.uri, self.oracle, judge=Oracle.taken_over)
+        self.oracle.extend(self.changes.opened())
+        load = Load(self.server.uri, self.oracle, seed, strong=load.strong)
+        load.run(self.random.uniform(0.05, self.options.seconds))
+        return load, None
+
+    def spoil_metadata(self):
+        """Changes a bit of a page that the server has in memory."""
+        pages = [at for at, _ in backing.pages(self.disk.path) if any(0 <= at - e["at"] < e["bytes"] for e in self.metadata)]
+        backing.rot(self.disk.path, self.random.choice(pages), self.random.randrange(backing.PAGE * 8))
 
     def round(self, number):
         options = self.options_of_round()
-        self.server = onefold.NbdServer(self.disk.path, self.socket, self.log, *options).ready()
-        load = Load(self.server.uri, self.oracle, self.options.seed * 1_000_003 + number, strong="strong" in options)
+        strong = "strong" in options
+        grows = self.turns.due("grow attached")
+        if grows:
+            self.server = onefold.NbdVolume(self.disk.path, self.socket, *options)
+        else:
+            self.server = onefold.NbdServer(self.disk.path, self.socket, self.log, *options).ready()
+        self.oracle.extend(self.changes.opened())
+        seed = self.options.seed * 1_000_003 + number
+        load = Load(self.server.uri, self.oracle, seed, strong=strong)
+        if self.turns.due("scrub under load"):
+            self.scrubs.begin()
         load.run(self.random.uniform(0.05, self.options.seconds))
         if self.options.out_of_line:
             self.find_out_of_line()
             load.run(self.random.uniform(0.05, self.options.seconds))
             self.counts["linked out of line"] += onefold.report("stats", self.disk.path)["out_of_line"]["linked"]
+        with self.noise_of(self.server) as door:
+            self.noise.write_anew(door, strong)
         if load.ended:
             raise Violation(f"before any power cut or kill: {load.ended}")
+        growth = None
+        if grows:
+            load, growth = self.load_and_grow(load, seed + (1 << 20))
         store_fails = number % 3 == 0
         events = ""
         if store_fails:
@@ -139,28 +208,57 @@ class Cuts:
             events += self.fail()
             load.run(self.options.seconds)
         events += self.disaster()
+        if growth:
+            events += f"; growth under way, {'cut off' if self.changes.end_growth(growth, False) else 'ended'}"
         load.drain(5)
         self.counts["requests"] += sum(load.counts.values())
         while self.random.random() < 0.2:
-            # The same happens again, while it recovers.
-            events += "; in recovery: "
-            recovers_badly = store_fails and self.random.random() < 0.5
-            if recovers_badly:
-                events += self.fail()
-            self.server = onefold.NbdServer(self.disk.path, self.socket, self.log, *options)
-            if not recovers_badly and self.random.random() < 0.5:
-                self.server.ready()
-            time.sleep(self.random.uniform(0, 0.05))
-            events += self.disaster()
-            self.counts["in recovery"] += 1
-        garbage = self.check()
+            events += "; in recovery: " + self.recover_badly(options, store_fails)
+        events += self.changes.offline(self.noise, self.turns)
+        return self.recover(number, options, events)
+
+    def recover_badly(self, options, store_fails):
+        """The same happens again, while it recovers."""
+        events = ""
+        recovers_badly = store_fails and self.random.random() < 0.5
+        if recovers_badly:
+            events += self.fail()
+        self.server = onefold.NbdServer(self.disk.path, self.socket, self.log, *options)
+        if not recovers_badly and self.random.random() < 0.5:
+            self.server.ready()
+        time.sleep(self.random.uniform(0, 0.05))
+        events += self.disaster()
+        self.counts["in recovery"] += 1
+        return events
+
+    def recover(self, number, options, events):
+        """Checks what a disaster has left, offline and attached."""
+        garbage = self.scrubs.check(self.noise)
         self.counts["garbage"] += garbage
-        with self.attach(*options) as server:
+        scrubs = self.turns.due("scrub")
+        is_closed = True
+        with contextlib.ExitStack() as until_detached:
+            server = until_detached.enter_context(self.attach(*options))
+            self.oracle.extend(self.changes.opened())
             verify(server.uri, self.oracle)
+            with self.noise_of(server) as door:
+                self.noise.verify(door)
             if number % 5 == 0:
                 self.recount(garbage)
-        if number % 5 == 0 and self.check():
+            if scrubs:
+                self.scrubs.scrub(self.noise, self.spoil_metadata)
+            if scrubs and self.random.random() < 0.5:
+                # What was mended is so on the disk.
+                until_detached.pop_all()
+                is_closed = False
+                events += "; scrubbed: " + self.disaster()
+        if (scrubs or number % 5 == 0) and self.scrubs.check(self.noise) and is_closed and number % 5 == 0:
             raise Violation("garbage is left after the recount and a detach")
+        if is_closed:
+            self.changes.settle()
+            self.noise.note_named(self.disk.path)
+            if self.turns.due("repair"):
+                self.scrubs.repair(self.noise)
         return events, garbage
 
     def recount(self, garbage):
@@ -181,21 +279,25 @@ class Cuts:
                 if number % 50 == 1:
                     self.fresh_volume(self.options.seed * 1009 + number)
                 events, garbage = self.round(number)
+                if number == self.options.rounds:
+                    self.end_volume()
             except (Violation, onefold.Failed, nbd.Error, subprocess.TimeoutExpired) as error:
                 print(f"round {number} of seed {self.options.seed}: {type(error).__name__}: {error}", flush=True)
                 print(f"kept for inspection: {self.work}", flush=True)
+                if self.disk:
+                    self.disk.keep(os.path.join(self.work, "disk"))
                 return 1
             if number % self.options.tell == 0 or number == self.options.rounds:
                 rate = (time.monotonic() - began) / number
                 print(f"round {number}: {events}; {garbage} links too many ({rate:.2f} s a round)", flush=True)
-        summary = ", ".join(f"{count} {what}" for what, count in self.counts.items())
-        print(f"{self.options.rounds} rounds, seed {self.options.seed}: {summary}; nothing flushed was lost")
-        return 0
+        print(f"{self.options.rounds} rounds, seed {self.options.seed}: {tell(self.counts)}; nothing flushed was lost")
+        return 0 if has_all(self.counts, self.options.rounds, ROUNDS_OF_ALL) else 1
 
     def end(self, code):
         if self.server:
-            self.server.process.kill()
-            self.server.process.wait()
+            with contextlib.suppress(OSError, onefold.Failed):
+                self.server.kill()
+                self.server.forget()
         if self.disk:
             self.disk.end()
         self.log.close()

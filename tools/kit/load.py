@@ -9,7 +9,7 @@ import random
 import time
 
 import nbd
-from oracle import BLOCK, SECTOR, SECTORS, ZERO, Violation, content
+from oracle import BLOCK, SECTOR, SECTORS, ZERO, Oracle, Violation, content
 
 DEPTH = 24
 RUN_BLOCKS_MAX = 8
@@ -218,8 +218,8 @@ class Load:
             pass
 
 
-def verify(uri, oracle, connect_s=20):
-    """Reads every block after a recovery. Raises if one reads as none of its versions."""
+def verify(uri, oracle, connect_s=20, judge=Oracle.recovered):
+    """Reads every block after a recovery, or after another server went on. Raises if one reads as none of its versions."""
     client = nbd.NBD()
     deadline = time.monotonic() + connect_s
     while True:
@@ -232,9 +232,8 @@ def verify(uri, oracle, connect_s=20):
             client = nbd.NBD()
             time.sleep(0.02)
     piece = min(128, client.get_block_size(nbd.SIZE_MAXIMUM) // BLOCK or 128)
-    for first in range(0, len(oracle.blocks), piece):
-        count = min(piece, len(oracle.blocks) - first)
+    for first, count in oracle.runs(piece):
         data = client.pread(count * BLOCK, first * BLOCK)
         for i in range(count):
-            oracle.recovered(first + i, bytes(data[i * BLOCK : (i + 1) * BLOCK]))
+            judge(oracle, first + i, bytes(data[i * BLOCK : (i + 1) * BLOCK]))
     client.shutdown()

@@ -7,6 +7,8 @@ import subprocess
 import time
 
 BINARY = os.environ.get("ONEFOLD", "target/release/onefold")
+# The exit code that says so.
+DAMAGED = 6
 # The modes from which each attach draws its commit mode.
 MODES = {"ordered": ["ordered"], "log": ["log"], "any": ["ordered", "log"]}
 
@@ -64,12 +66,72 @@ class NbdServer:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def forget(self):
+        """Nothing is left after a kill: the process was all there is."""
+
     def detach(self):
         """Sends SIGTERM: the server commits, marks the volume clean, and ends."""
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=120)
         if code != 0:
             raise Failed(f"SIGTERM ended the server with {code}; its log is {self.log.name}")
+
+
+class NbdVolume:
+    """`onefold attach --nbd`: a server under a supervisor, which starts another one when it ends."""
+
+    def __init__(self, volume, socket, *options):
+        self.volume = volume
+        self.uri = f"nbd+unix:///?socket={socket}"
+        run("attach", volume, f"--nbd={socket}", *options)
+        self.supervisor = supervisor_of(volume)
+
+    def kill(self):
+        kill_processes(self.supervisor)
+
+    def forget(self):
+        """Clears away what a kill has left, while the store can be read."""
+        forget_dead(self.volume)
+
+    def detach(self):
+        run("detach", self.volume)
+
+
+def supervisor_of(volume):
+    return report("status", volume)["attached"]["process"]["pid"]
+
+
+def kill_processes(supervisor):
+    """Kills a supervisor and its server, and returns their number."""
+    # It is stopped first: otherwise it replaces the server. That dies first.
+    os.kill(supervisor, signal.SIGSTOP)
+    wait_for(lambda: state_of(supervisor) == "T", 10, "the supervisor to stop")
+    servers = children_of(supervisor)
+    for pid in [*servers, supervisor]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    return 1 + len(servers)
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+def children_of(pid):
+    found = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/children", encoding="utf-8") as file:
+            found += map(int, file.read().split())
+    return found
+
+
+def forget_dead(volume):
+    """Has the system forget an attachment whose processes were killed, and waits until nothing uses the store any more."""
+    run("detach", volume, check=False)
+    wait_for(lambda: report("status", volume).get("attached") is None, 60, "the dead server's device to go")
 
 
 class Recorder:

@@ -70,6 +70,28 @@ class Oracle:
         self.blocks = [Block() for _ in range(blocks)]
         # The blocks with acknowledged versions above their floor.
         self.dirty = set()
+        # The blocks that no load uses.
+        self.apart = set()
+
+    def set_apart(self, lbns):
+        """Keeps the load away from some blocks: they count as busy for ever."""
+        self.apart = set(lbns)
+        for lbn in lbns:
+            self.blocks[lbn].busy = True
+
+    def extend(self, blocks):
+        """Knows of a device that has grown: its new blocks read as zeros."""
+        if blocks < len(self.blocks):
+            raise Violation(f"the device has {blocks} blocks, and had {len(self.blocks)}")
+        self.blocks += [Block() for _ in range(blocks - len(self.blocks))]
+
+    def runs(self, length):
+        """Yields all runs of blocks of at most this length, but for those that are set apart: (first, number)."""
+        first = 0
+        for end in [*sorted(self.apart), len(self.blocks)]:
+            for start in range(first, end, length):
+                yield start, min(length, end - start)
+            first = end + 1
 
     def acknowledge(self, lbn, number, fua):
         block = self.blocks[lbn]
@@ -93,16 +115,27 @@ class Oracle:
     def recovered(self, lbn, data):
         """Checks a read after a recovery that returned `data` for a block: it must be a version, which becomes the floor."""
         block = self.blocks[lbn]
-        for back, version in enumerate(reversed(block.versions)):
-            if content(version) == data:
-                break
-        else:
-            raise Violation(self.describe(lbn, data))
-        del back
-        block.versions = [version]
+        block.versions = [block.versions[self.newest_that_fits(lbn, data)]]
         block.base = block.acked = 0
         block.busy = False
         self.dirty.discard(lbn)
+
+    def taken_over(self, lbn, data):
+        """Checks a read after another server went on without a crash: nothing acknowledged is lost, and nothing else is durable yet."""
+        block = self.blocks[lbn]
+        place = self.newest_that_fits(lbn, data)
+        if block.base + place < block.acked:
+            raise Violation(f"acknowledged, and lost when another server went on: {self.describe(lbn, data)}")
+        del block.versions[place + 1 :]
+        block.busy = False
+        self.acknowledge(lbn, block.base + place, False)
+
+    def newest_that_fits(self, lbn, data):
+        versions = self.blocks[lbn].versions
+        for place in range(len(versions) - 1, -1, -1):
+            if content(versions[place]) == data:
+                return place
+        raise Violation(self.describe(lbn, data))
 
     def served(self, lbn, number, data):
         """Checks a read without a crash since: it returns version `number`, the newest when it was sent, or one sent meanwhile."""
