@@ -13,7 +13,11 @@
 # writer that reports what it has synced. In turn, the server is killed, and its replacement must continue without an error; supervisor and
 # server are killed; or the store begins to fail, and then both are killed, with or without a power cut. After each attach the journal of
 # ext4 is replayed, e2fsck finds nothing else, every synced file is there, `check --data` finds nothing but garbage, and the recount returns
-# exactly that. Needs root.
+# exactly that.
+#
+# Between kills the volume changes: blocks of a file of noise rot, fail until they are written anew, and read right from then on; `set` and
+# `grow` are carried out or cut off, offline and under the load; scrubs are interrupted, and find what is rotten. From 12 rounds on a run
+# fails that lacks one of these. Needs root.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

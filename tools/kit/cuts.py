@@ -281,7 +281,7 @@ class Cuts:
                 events, garbage = self.round(number)
                 if number == self.options.rounds:
                     self.end_volume()
-            except (Violation, onefold.Failed, nbd.Error, subprocess.TimeoutExpired) as error:
+            except (Violation, onefold.Failed, nbd.Error, OSError, subprocess.TimeoutExpired) as error:
                 print(f"round {number} of seed {self.options.seed}: {type(error).__name__}: {error}", flush=True)
                 print(f"kept for inspection: {self.work}", flush=True)
                 if self.disk:

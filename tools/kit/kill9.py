@@ -1,6 +1,7 @@
 """Kills the server under ext4 and fio, round after round; see tools/dev/kill9.sh."""
 
 import argparse
+import contextlib
 import errno
 import os
 import random
@@ -11,35 +12,21 @@ import sys
 import tempfile
 import time
 
+import backing
 import onefold
-import synced
+from changes import Changes, create
 from cutdisk import CutDisk
+from fileload import FileLoad
+from noise import InFile, Noise
+from oracle import Violation
+from scrubs import Scrubs
+from turns import SUBJECTS, Turns, has_all, tell
 
-FIO = """
-[global]
-directory={directory}
-size=48m
-bs=4k
-ioengine=psync
-thread=1
-direct=1
-verify=crc32c
-verify_fatal=1
-do_verify=0
-time_based=0
-randseed={seed}
-[load]
-rw=randwrite
-fsync={fsync}
-dedupe_percentage=40
-number_ios=1000000000
-time_based=1
-runtime=600
-"""
-
-
-# The size of the store: enough for everything that the loads keep.
+# The size of the store: enough for everything that the loads keep, and for growth.
 STORE_MIB = 512
+VOLUME_MIB = 480
+# From so many rounds on, each kind of change has to have happened.
+ROUNDS_OF_ALL = 12
 
 
 class DataLoss(Exception):
@@ -58,11 +45,14 @@ class Kills:
         os.mkdir(store)
         self.disk = CutDisk(options.cutfs, store, STORE_MIB, options.seed)
         self.volume = self.disk.path
-        self.lines = os.path.join(self.work, "synced.log")
         self.device = None
-        self.workers = []
-        self.counts = {"kills": 0, "servers replaced": 0, "failing stores": 0, "losses reported": 0, "files verified": 0}
-        self.counts |= {"garbage": 0, "recounts": 0}
+        self.load = FileLoad(self.work, self.mount)
+        self.turns = Turns(options.seed)
+        self.changes = None
+        self.scrubs = None
+        self.counts = {"cuts": 0, "kills": 0, "servers replaced": 0, "failing stores": 0, "losses reported": 0, "files verified": 0}
+        self.counts |= {"garbage": 0, "recounts": 0} | dict.fromkeys((*SUBJECTS, "mended by scrubs", "cut off", "refused"), 0)
+        self.noise = Noise(self.random, self.counts)
         if options.out_of_line:
             self.counts["linked out of line"] = 0
 
@@ -77,6 +67,7 @@ class Kills:
 
     def attach(self):
         self.device = onefold.run("attach", self.volume, "--fuse", *self.settings()).stdout.strip().splitlines()[-1]
+        self.changes.opened()
 
     def settings(self):
         words = ["--memory", self.random.choice(("8M", "64M"))]
@@ -99,102 +90,62 @@ class Kills:
         return onefold.report("stats", self.volume)["out_of_line"]["linked"]
 
     def begin(self):
-        onefold.run("create", self.volume, "--force")
+        create(self.volume, VOLUME_MIB, self.work)
+        self.changes = Changes(self.disk, self.random, self.counts)
+        self.scrubs = Scrubs(self.volume, self.random, self.counts)
         self.attach()
         self.command("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.device)
         self.command("mount", self.device, self.mount)
         os.mkdir(os.path.join(self.mount, "synced"))
         os.mkdir(os.path.join(self.mount, "fio"))
         self.command("sync", "-f", self.mount)
+        with self.noise_file() as door:
+            self.noise.write_all(door)
 
-    def load(self, number):
-        """Starts fio with fsyncs, and a writer that reports what it has synced."""
-        job = os.path.join(self.work, "job.fio")
-        with open(job, "w", encoding="utf-8") as file:
-            fsync = self.random.choice((1, 4, 16))
-            file.write(FIO.format(directory=os.path.join(self.mount, "fio"), seed=self.options.seed * 7919 + number, fsync=fsync))
-        # fio forks, so its whole group is ended with it.
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": self.work, "start_new_session": True}
-        lines = open(self.lines, "a", encoding="utf-8")
-        writer = [sys.executable, synced.__file__, "write", os.path.join(self.mount, "synced"), str(number)]
-        self.workers = [
-            subprocess.Popen(["fio", job], **quiet),
-            subprocess.Popen(writer, stdout=lines, stderr=subprocess.DEVNULL, start_new_session=True),
-        ]
-        lines.close()
-
-    def stop_load(self):
-        for worker in self.workers:
-            self.end_group(worker)
-        self.workers = []
-
-    def end_group(self, worker):
-        """Ends a worker and its child processes, and waits until none of them is left."""
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            try:
-                os.killpg(worker.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                break
-            worker.poll()
-            time.sleep(0.02)
-        worker.wait(timeout=10)
-
-    def alive(self):
-        return all(worker.poll() is None for worker in self.workers)
-
-    def written(self):
-        return os.path.getsize(self.lines)
+    def noise_file(self):
+        return contextlib.closing(InFile(os.path.join(self.mount, "noise")))
 
     def kill_server(self, number):
         """Kills the server alone: another takes over, and no error occurs."""
-        _, server = onefold.server_pids(self.volume)
-        os.kill(server, signal.SIGKILL)
+        supervisor = onefold.supervisor_of(self.volume)
+        onefold.wait_for(lambda: onefold.children_of(supervisor), 10, "a server to kill")
+        for server in onefold.children_of(supervisor):
+            os.kill(server, signal.SIGKILL)
         self.counts["kills"] += 1
-        before = self.written()
+        before = self.load.written()
         deadline = time.monotonic() + 30
-        while self.alive() and self.written() == before and time.monotonic() < deadline:
+        while self.load.alive() and self.load.written() == before and time.monotonic() < deadline:
             time.sleep(0.05)
-        if not self.alive():
+        if not self.load.alive():
             raise DataLoss(f"round {number}: the load ended when only the server was killed")
-        if self.written() == before:
+        if self.load.written() == before:
             raise DataLoss(f"round {number}: nothing was synced in 30 s after the server was killed")
         self.counts["servers replaced"] += 1
 
     def kill_both(self):
         """Kills supervisor and server: the device dies with them, as in a crash of the machine."""
-        self.kill_processes()
+        self.counts["kills"] += onefold.kill_processes(onefold.supervisor_of(self.volume))
         self.release()
-
-    def kill_processes(self):
-        processes = [pid for pid in onefold.server_pids(self.volume) if pid]
-        # They are stopped first: otherwise the one that lives a moment longer replaces the other. The server dies first: a stopped one
-        # continues when its supervisor dies.
-        for pid in processes:
-            os.kill(pid, signal.SIGSTOP)
-        for pid in reversed(processes):
-            os.kill(pid, signal.SIGKILL)
-        self.counts["kills"] += len(processes)
 
     def release(self):
         """Ends what is left above a volume that does not serve any more."""
-        self.stop_load()
+        self.load.end()
         self.command("umount", self.mount, allowed=(0, 32))
         if self.mounted():
             self.command("umount", "-l", self.mount)
-        onefold.run("detach", self.volume, check=False)
-        onefold.wait_for(lambda: not self.in_use(), 60, "the dead server's device to go")
+        onefold.forget_dead(self.volume)
 
     def fail_store(self):
         """Makes the store fail under the load, and kills the volume, with or without a power cut. Returns a description."""
         events = self.disk.fail()
         self.counts["failing stores"] += 1
         deadline = time.monotonic() + 30
-        while all(worker.poll() is None for worker in self.workers) and time.monotonic() < deadline:
+        while self.load.alive() and time.monotonic() < deadline:
             time.sleep(0.05)
         self.kill_both()
         if self.random.random() < 0.7:
             events += "; " + self.disk.cut()
+            self.counts["cuts"] += 1
         self.disk.power()
         return events
 
@@ -212,10 +163,6 @@ class Kills:
         finally:
             os.close(device)
 
-    def in_use(self):
-        attached = onefold.report("status", self.volume).get("attached")
-        return attached is not None
-
     def fsck(self):
         """Checks that nothing is left to repair once the journal is replayed."""
         output = self.command("e2fsck", "-p", self.device, allowed=(0, 1))
@@ -223,20 +170,15 @@ class Kills:
             raise DataLoss(output)
         self.command("e2fsck", "-f", "-n", self.device)
 
-    def check(self):
-        found = onefold.findings(self.volume)
-        others = [f for f in found["findings"] if f["severity"] == "damage"]
-        if others or not found["sound"]:
-            raise DataLoss(f"check found what no crash explains: {others[:5]}")
-        return sum(f["excess"] or 0 for f in found["findings"])
-
     def verify(self):
+        """Mounts, and reads what was synced, and the noise."""
         self.command("mount", self.device, self.mount)
-        with open(self.lines, encoding="utf-8") as file:
-            files, wrong = synced.verify(os.path.join(self.mount, "synced"), file.readlines())
+        files, wrong = self.load.verify()
         if wrong:
             raise DataLoss("; ".join(wrong[:5]))
         self.counts["files verified"] += files
+        with self.noise_file() as door:
+            self.noise.verify(door)
 
     def recount(self, garbage):
         """Waits for the recount, which must return exactly what `check` had found."""
@@ -249,34 +191,97 @@ class Kills:
             raise DataLoss(f"check found {garbage} links too many, the recount returned {space()['recounted_blocks']}")
         self.counts["recounts"] += 1
 
+    def fill_device(self):
+        """Has the file system take what the device has grown by."""
+        self.command("e2fsck", "-f", "-p", self.device, allowed=(0, 1))
+        self.command("resize2fs", self.device)
+
+    def begin_changes(self):
+        """What happens under the load before it ends. Returns the growth that has begun."""
+        if self.turns.due("scrub under load"):
+            self.scrubs.begin()
+        with self.noise_file() as door:
+            self.noise.write_anew(door, False)
+        growth = self.changes.begin_growth() if self.turns.due("grow attached") else None
+        if growth and self.turns.alternates("a kill during growth"):
+            time.sleep(self.random.uniform(0, 0.2))
+            return growth
+        self.end_growth(growth, True)
+        return None
+
+    def end_growth(self, growth, is_expected):
+        """Ends a growth under load. If its server alone was killed, before it had noted the order, it may fail, but not twice."""
+        if growth and self.changes.end_growth(growth, is_expected) and is_expected:
+            again = self.changes.begin_growth()
+            failure = again and self.changes.end_growth(again, True)
+            if failure:
+                raise DataLoss(f"a growth under load failed: {failure}")
+
+    def spoil_superblock(self):
+        """Changes a bit of one of the two copies of the superblock at the front: the others are whole."""
+        backing.rot(self.volume, self.random.choice((0, backing.PAGE)), self.random.randrange(512 * 8))
+
+    def reopen(self):
+        """Detaches, so that the noise of this volume has its fingerprints on the medium, and attaches again."""
+        self.command("umount", self.mount)
+        onefold.run("detach", self.volume)
+        self.changes.settle()
+        self.noise.note_named(self.volume)
+        if self.turns.due("repair"):
+            self.scrubs.repair(self.noise)
+        self.attach()
+        self.command("mount", self.device, self.mount)
+
     def round(self, number):
-        self.load(number)
+        self.load.begin(number, self.options.seed * 7919 + number, self.random.choice((1, 4, 16)))
         time.sleep(self.random.uniform(0.5, self.options.seconds))
         if self.options.out_of_line:
             self.find_out_of_line()
             self.counts["linked out of line"] += self.linked()
         how = ("the store's failure", "a kill of the server", "a kill of both")[number % 3]
+        growth = self.begin_changes()
         if number % 3 == 1:
             self.kill_server(number)
-            self.stop_load()
+            self.end_growth(growth, True)
+            self.load.end()
             self.command("umount", self.mount)
             self.fsck()
             self.verify()
+            self.end_round()
             return how
-        store_fails = number % 3 == 0
-        if store_fails:
+        if number % 3 == 0:
             how += f" ({self.fail_store()})"
         else:
             self.kill_both()
-        garbage = self.check()
+        self.end_growth(growth, False)
+        how += self.changes.offline(self.noise, self.turns)
+        garbage = self.scrubs.check(self.noise)
         self.counts["garbage"] += garbage
         self.attach()
-        if store_fails:
-            self.expect_lost_report()
+        self.expect_lost_report()
         self.fsck()
+        if self.turns.due("fill the device"):
+            self.fill_device()
         self.verify()
         self.recount(garbage)
+        self.end_round()
         return f"{how}, {garbage} links too many"
+
+    def end_round(self):
+        if self.turns.due("scrub"):
+            self.scrubs.scrub(self.noise, self.spoil_superblock)
+        if self.noise.waits_for_names() and self.turns.due("reopen"):
+            self.reopen()
+
+    def end_volume(self):
+        """Writes anew what has rotted, and finds nothing damaged after the end."""
+        with self.noise_file() as door:
+            self.noise.write_anew(door, True, chance=1)
+        self.command("umount", self.mount)
+        onefold.run("detach", self.volume)
+        self.changes.settle()
+        if self.scrubs.check(self.noise):
+            raise DataLoss("garbage is left after the last recount and a detach")
 
     def run(self):
         began = time.monotonic()
@@ -287,20 +292,17 @@ class Kills:
                 ended_by = self.round(number)
                 if number % self.options.tell == 0 or number == self.options.rounds:
                     print(f"round {number}: ended by {ended_by} ({(time.monotonic() - began) / number:.1f} s a round)", flush=True)
-            self.command("umount", self.mount)
-            onefold.run("detach", self.volume)
-            if self.check():
-                raise DataLoss("garbage is left after the last recount and a detach")
-        except (DataLoss, onefold.Failed, OSError, subprocess.TimeoutExpired) as error:
+            self.end_volume()
+        except (DataLoss, Violation, onefold.Failed, OSError, subprocess.TimeoutExpired) as error:
             print(f"round {number} of seed {self.options.seed}: {type(error).__name__}: {error}", flush=True)
             print(f"kept for inspection: {self.work}", flush=True)
+            self.disk.keep(os.path.join(self.work, "disk"))
             return 1
-        summary = ", ".join(f"{count} {what}" for what, count in self.counts.items())
-        print(f"{self.options.rounds} rounds, seed {self.options.seed}: {summary}; nothing synced was lost")
-        return 0
+        print(f"{self.options.rounds} rounds, seed {self.options.seed}: {tell(self.counts)}; nothing synced was lost")
+        return 0 if has_all(self.counts, self.options.rounds, ROUNDS_OF_ALL) else 1
 
     def end(self, code):
-        self.stop_load()
+        self.load.end()
         if self.mounted():
             subprocess.run(["umount", self.mount], check=False, stderr=subprocess.DEVNULL)
         if self.mounted():
