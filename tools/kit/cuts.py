@@ -22,7 +22,7 @@ from oracle import Oracle, Violation
 from scrubs import Scrubs
 from turns import SUBJECTS, Turns, has_all, tell
 
-# From so many rounds on, each kind of change has to have happened.
+# From this number of rounds on, each kind of change has to have happened.
 ROUNDS_OF_ALL = 30
 VOLUME_MIB = 16
 

@@ -25,7 +25,7 @@ from turns import SUBJECTS, Turns, has_all, tell
 # The size of the store: enough for everything that the loads keep, and for growth.
 STORE_MIB = 512
 VOLUME_MIB = 480
-# From so many rounds on, each kind of change has to have happened.
+# From this number of rounds on, each kind of change has to have happened.
 ROUNDS_OF_ALL = 12
 
 

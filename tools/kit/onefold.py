@@ -7,7 +7,7 @@ import subprocess
 import time
 
 BINARY = os.environ.get("ONEFOLD", "target/release/onefold")
-# The exit code that says so.
+# The exit code of a command that found damage.
 DAMAGED = 6
 # The modes from which each attach draws its commit mode.
 MODES = {"ordered": ["ordered"], "log": ["log"], "any": ["ordered", "log"]}

@@ -74,7 +74,7 @@ class Oracle:
         self.apart = set()
 
     def set_apart(self, lbns):
-        """Keeps the load away from some blocks: they count as busy for ever."""
+        """Keeps the load away from some blocks: they count as busy forever."""
         self.apart = set(lbns)
         for lbn in lbns:
             self.blocks[lbn].busy = True

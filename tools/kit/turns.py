@@ -32,7 +32,7 @@ def tell(counts):
 
 
 def has_all(counts, rounds, least):
-    """Whether a run of at least so many rounds had all that it is to have. Says so otherwise."""
+    """Whether a run had all that it is to have, if it had at least `least` rounds. Prints what it lacks."""
     missing = [what for what in SUBJECTS if not counts[what]]
     if rounds < least or not missing:
         return True
