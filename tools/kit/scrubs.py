@@ -30,6 +30,8 @@ class Scrubs:
         if onefold.report("scrub", self.volume, "--status", check=False)["is_under_way"]:
             self.end()
             self.counts["scrubs continued"] += 1
+        # A block that was found damaged, and that nothing maps to any more, counts as damaged until a recount has put its count right.
+        onefold.wait_for(lambda: not onefold.report("stats", self.volume)["space"]["garbage_possible"], 120, "the recount")
         spoil()
         code = self.end()
         found = onefold.report("scrub", self.volume, "--status", check=False)
