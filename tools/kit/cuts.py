@@ -46,7 +46,7 @@ class Cuts:
         self.noise = None
         self.metadata = []
         self.counts = {"cuts": 0, "failing stores": 0, "requests": 0, "garbage": 0, "recounts": 0, "in recovery": 0}
-        self.counts |= dict.fromkeys((*SUBJECTS, "mended by scrubs", "cut off", "refused"), 0)
+        self.counts |= dict.fromkeys((*SUBJECTS, "mended by scrubs", "scrubs continued", "cut off", "refused"), 0)
         if options.out_of_line:
             self.counts["linked out of line"] = 0
 

@@ -51,7 +51,8 @@ class Kills:
         self.changes = None
         self.scrubs = None
         self.counts = {"cuts": 0, "kills": 0, "servers replaced": 0, "failing stores": 0, "losses reported": 0, "files verified": 0}
-        self.counts |= {"garbage": 0, "recounts": 0} | dict.fromkeys((*SUBJECTS, "mended by scrubs", "cut off", "refused"), 0)
+        self.counts |= {"garbage": 0, "recounts": 0}
+        self.counts |= dict.fromkeys((*SUBJECTS, "mended by scrubs", "scrubs continued", "cut off", "refused"), 0)
         self.noise = Noise(self.random, self.counts)
         if options.out_of_line:
             self.counts["linked out of line"] = 0
@@ -101,6 +102,7 @@ class Kills:
         self.command("sync", "-f", self.mount)
         with self.noise_file() as door:
             self.noise.write_all(door)
+        self.reopen()
 
     def noise_file(self):
         return contextlib.closing(InFile(os.path.join(self.mount, "noise")))

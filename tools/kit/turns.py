@@ -3,7 +3,7 @@
 import random
 
 # What a run is to have, each at least once.
-SUBJECTS = ("rotten", "mended", "scrubs", "scrubs continued", "grown", "grown attached", "set")
+SUBJECTS = ("rotten", "mended", "scrubs", "grown", "grown attached", "set")
 
 
 class Turns:
