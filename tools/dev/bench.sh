@@ -17,8 +17,9 @@
 # `smart`, `tight` and `scrub` need root, FUSE and loop devices; smartdedup-fio, -mixes and -dedisbench leave target/smartdedup.json for
 # the report; scrub-throughput reads ONEFOLD_BENCH_SCRUB_PAIRS (5).
 # They read ONEFOLD_BENCH_SMART_MIB (2048) and ONEFOLD_BENCH_SLOWED_MIB (128), the data of a run.
-# `below` needs root, FUSE, loop devices, xfsprogs, btrfs-progs and 16 GiB; ONEFOLD_BENCH_BELOW_HOSTS (ext4,xfs,btrfs,tmpfs), _STORES
-# (file,sparse,thin), _LOADS (wal,rollback,log,rows,copy) and _PHASES (create,fill,trim,restart) measure less than all, in three quarters of an hour.
+# `below` needs root, FUSE, loop devices, xfsprogs, btrfs-progs and 16 GiB, and takes three quarters of an hour;
+# ONEFOLD_BENCH_BELOW_HOSTS (ext4,xfs,btrfs,tmpfs), _STORES (file,sparse,thin), _LOADS (wal,rollback,log,rows,copy) and _PHASES
+# (create,fill,trim,restart) measure less than all.
 # `fronts` needs root, FUSE and loop devices, `killed` FUSE; ONEFOLD_BENCH_TREE is the tree that they copy (/usr/share and /usr/share/doc).
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
