@@ -34,8 +34,9 @@ FILL_MOST = 1200 * MIB
 FILL_PART = 0.95
 # Long enough for ext4's journal (5 s) and for what a volume writes a moment later.
 SETTLE_SECONDS = 6
-# Longer than a volume waits with what nobody waits for (--noncritical-delay): what a fill or a trim has left is none of the next load's.
-REST_SECONDS = 40
+# What a fill or a trim has left is none of the next load's. A volume waits half a minute with its tables (--noncritical-delay), and as long
+# before it gives back what was trimmed.
+REST_SECONDS = {"create": 0, "fill": 40, "trim": 80, "restart": 10}
 # What a store in a file may write more than one on the device, as a share of what native ext4 writes.
 NEAR = 0.05
 # Flushes, against native; a few of them are the file systems' own, at no set time.
@@ -304,9 +305,8 @@ def table(options):
                 for phase in phases:
                     for place in places:
                         place.begin(phase)
-                    if phase != "create":
-                        settle(places)
-                        time.sleep(REST_SECONDS)
+                    settle(places)
+                    time.sleep(REST_SECONDS[phase])
                     for load in loads:
                         for name, row in measured(places, load).items():
                             row["phase"] = phase
