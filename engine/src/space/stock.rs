@@ -42,16 +42,23 @@ impl Space {
     /// The number of blocks that are to be reclaimed for the stock, if it is short: `under_way` are being reclaimed. Otherwise what would
     /// replace them would go where the host has not written yet, or zeros would go there first.
     pub(super) fn lacks_in_stock(&self, under_way: u64) -> Option<u64> {
+        if self.unwritten.is_empty() {
+            return None;
+        }
         let has = self.free_written() + under_way;
-        (!self.unwritten.is_empty() && has < self.stock.blocks / SHORT_FRACTION).then(|| self.stock.blocks / SHORT_FRACTION * 2 - has)
+        (has < self.stock.blocks / SHORT_FRACTION).then(|| self.stock.blocks / SHORT_FRACTION * 2 - has)
     }
 
     /// Whether the stock has to grow, and may.
     pub fn is_stock_low(&self, io: &Io) -> bool {
+        // This is asked at each turn, and most stores have no stock.
+        if self.unwritten.is_empty() {
+            return false;
+        }
         let may = io.stage == Stage::Serving && !io.failed && !io.read_only && self.scan_complete() && !self.stock.is_growing;
         let has_room = !self.store.is_short && self.store_left > self.stock.blocks;
         let was_refused = self.stock.refused.is_some_and(|at| io.now < at.plus_ms(REFUSED_MS));
-        may && has_room && !was_refused && !self.unwritten.is_empty() && self.free_written() < self.stock.blocks / LOW_FRACTION
+        may && has_room && !was_refused && self.free_written() < self.stock.blocks / LOW_FRACTION
     }
 
     /// Lets the stock grow by a piece if it is low.
