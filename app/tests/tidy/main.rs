@@ -7,6 +7,7 @@
 mod structure;
 
 mod commits;
+mod example;
 mod figures;
 mod mutants;
 mod plan;
