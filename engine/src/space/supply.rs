@@ -57,7 +57,7 @@ impl Supply {
     }
 }
 
-/// The number of granules from this one on, of `granules`, that have no block of this kind for certain.
+/// The number of granules from this one on that have no block of this kind for certain.
 pub(super) fn granules_without(unwritten: &Unwritten, geometry: &Geometry, ground: Ground, granule: u64) -> u64 {
     let first = Pbn(granule * GRANULE_BLOCKS);
     let end = match ground {

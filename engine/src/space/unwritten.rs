@@ -115,6 +115,10 @@ impl Unwritten {
     }
 
     fn run_of(&self, block: u64) -> Option<(u64, u64)> {
+        // A search asks for many blocks, and most stores have nothing unwritten.
+        if self.runs.is_empty() {
+            return None;
+        }
         self.runs.range(..=block).next_back().map(|(&from, &to)| (from, to)).filter(|&(_, to)| to > block)
     }
 }
