@@ -11,7 +11,7 @@ use crate::life::LifeEnd;
 use crate::options::{Modes, Options, Shape};
 use crate::plan::Plan;
 use crate::prepare::Prepared;
-use crate::record::record;
+use crate::record::{self, record};
 use crate::states::Coverage;
 use crate::violation::{Violation, violation};
 use crate::world::{Setting, World};
@@ -103,6 +103,27 @@ impl Explorer {
             Kind::Offline => crate::offline::run(self, options, &mut rng),
             Kind::Crashing => self.run_crashing(options, &mut rng),
         }
+    }
+
+    /// Tries something with this many volumes, or as many as there is time for. Each has options of its own, the first one these.
+    pub(crate) fn with_volumes(
+        &mut self,
+        volumes: usize,
+        mut options: Options,
+        rng: &mut Rng,
+        mut try_one: impl FnMut(&mut Self, Options, &mut Rng) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
+        let mark = record::mark();
+        for _ in 0..volumes {
+            try_one(self, options, rng)?;
+            record::forget(mark);
+            if self.is_late() {
+                break;
+            }
+            options = Options::draw_in(self.modes, rng);
+            record!("options: {options}");
+        }
+        Ok(())
     }
 
     /// Draws the settings that may change at each attach: the number of live records that memory is meant for and, if modes change, the

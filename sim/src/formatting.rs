@@ -12,7 +12,6 @@ use crate::life::LifeEnd;
 use crate::machine::{open_engine, superblock_of};
 use crate::options::Options;
 use crate::oracle::Oracle;
-use crate::plan::Plan;
 use crate::power_loss::{PowerLossStates, state_name};
 use crate::prepare::stretches;
 use crate::record::{self, record};
@@ -96,7 +95,7 @@ fn live_from_the_older_pairs(explorer: &mut Explorer, setting: &Setting, world: 
         pair.iter().for_each(|&copy| disk.plant(copies[copy], Content::zero()));
         let mut oracle = world.oracle.clone();
         oracle.reopen();
-        live_on(explorer, setting.clone(), disk, oracle, rng)?;
+        explorer.live_a_little(setting, LifeEnd::new(disk, oracle), rng)?;
         record::forget(before);
     }
     Ok(())
@@ -180,29 +179,22 @@ fn crash_here(explorer: &mut Explorer, volumes: &Volumes, disk: &SimDisk, flushe
         let found = superblock_of(&after, rng).map(|c| c.superblock.uuid);
         let (new, empty) = volumes.new.clone();
         match found {
-            Ok(uuid) if uuid == new.volume.uuid => live_on(explorer, new, after, empty, rng)?,
+            Ok(uuid) if uuid == new.volume.uuid => explorer.live_a_little(&new, LifeEnd::new(after, empty), rng)?,
             Ok(uuid) if uuid == volumes.old.0.volume.uuid && flushes == 0 => {
                 let (old, oracle) = volumes.old.clone();
-                live_on(explorer, old, after, oracle, rng)?;
+                explorer.live_a_little(&old, LifeEnd::new(after, oracle), rng)?;
             }
             Ok(_) => return Err(violation!("P1: after {flushes} flushes of a format the old volume opens")),
             Err(_) if flushes >= 3 => return Err(violation!("P1: after a complete format nothing opens")),
             Err(OpenError::NotOnefold | OpenError::Damaged { .. }) => {
                 let again = format_again(&volumes.superblock, after, rng)?;
-                live_on(explorer, new, again, empty, rng)?;
+                explorer.live_a_little(&new, LifeEnd::new(again, empty), rng)?;
             }
             Err(other) => return Err(violation!("P1: after a power loss during a format: {other}")),
         }
         record::forget(before);
     }
     Ok(())
-}
-
-fn live_on(explorer: &mut Explorer, setting: Setting, disk: SimDisk, oracle: Oracle, rng: &mut Rng) -> Result<(), Violation> {
-    let mut plan = Plan::new(setting);
-    plan.stops = [0, 1, 0];
-    plan.events = [1, rng.u64(5..40), 10, 1];
-    explorer.live(&plan, LifeEnd::new(disk, oracle), 1, rng)
 }
 
 fn format_again(superblock: &Superblock, mut disk: SimDisk, rng: &mut Rng) -> Result<SimDisk, Violation> {

@@ -188,7 +188,7 @@ fn crash_here(explorer: &mut Explorer, volumes: &Volumes, disk: &SimDisk, flushe
         explorer.coverage.count(at, Crash::Kill, 0, std::iter::empty(), after.media() ^ u64::from(flushes) << 60);
         // Nothing of the cache is lost, so the next server begins where this one was.
         let grown = grow_again(volumes, after, rng)?;
-        live_on(explorer, &volumes.new, volumes.end(grown), rng)?;
+        explorer.live_a_little(&volumes.new, volumes.end(grown), rng)?;
         record::forget(before);
     }
     let volume = &volumes.new.volume;
@@ -200,21 +200,14 @@ fn crash_here(explorer: &mut Explorer, volumes: &Volumes, disk: &SimDisk, flushe
         explorer.coverage.count(at, Crash::Power, 0, std::iter::empty(), name);
         let setting = volumes.left_on(&after, flushes, rng)?;
         if rng.bool() {
-            live_on(explorer, setting, LifeEnd::new(after, volumes.oracle.clone()), rng)?;
+            explorer.live_a_little(setting, LifeEnd::new(after, volumes.oracle.clone()), rng)?;
         } else {
             let grown = grow_again(volumes, after, rng)?;
-            live_on(explorer, &volumes.new, LifeEnd::new(grown, volumes.oracle.clone()), rng)?;
+            explorer.live_a_little(&volumes.new, LifeEnd::new(grown, volumes.oracle.clone()), rng)?;
         }
         record::forget(before);
     }
     Ok(())
-}
-
-fn live_on(explorer: &mut Explorer, setting: &Setting, end: LifeEnd, rng: &mut Rng) -> Result<(), Violation> {
-    let mut plan = Plan::new(setting.clone());
-    plan.stops = [0, 1, 0];
-    plan.events = [1, rng.u64(5..40), 10, 1];
-    explorer.live(&plan, end, 1, rng)
 }
 
 /// Begins the growth again, and carries it out; one that was done already makes sure that it is durable.

@@ -109,6 +109,17 @@ impl Explorer {
         self.in_a_life("", plan, left, depth, rng, |explorer, world, rng| explorer.live_in(plan, world, depth, rng))
     }
 
+    /// Opens the volume and does a little on it, with few moments at which it may end.
+    ///
+    /// # Errors
+    /// Returns the violation that it found.
+    pub(crate) fn live_a_little(&mut self, setting: &Setting, left: LifeEnd, rng: &mut Rng) -> Result<(), Violation> {
+        let mut plan = Plan::new(setting.clone());
+        plan.stops = [0, 1, 0];
+        plan.events = [1, rng.u64(5..40), 10, 1];
+        self.live(&plan, left, 1, rng)
+    }
+
     /// Opens the volume and does something with it. The history is discarded if nothing was found.
     pub(crate) fn in_a_life(
         &mut self,

@@ -14,7 +14,6 @@ use crate::life::LifeEnd;
 use crate::machine::{open_engine, superblock_of};
 use crate::options::Options;
 use crate::oracle::Oracle;
-use crate::plan::Plan;
 use crate::power_loss::PowerLossStates;
 use crate::record::{self, record};
 use crate::spoil::{flip, flushed_units, life_after};
@@ -107,22 +106,15 @@ impl RepairMedium for Device {
 ///
 /// # Errors
 /// Returns the first violation.
-pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
-    let mark = record::mark();
-    for _ in 0..VOLUMES {
+pub fn run(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(), Violation> {
+    explorer.with_volumes(VOLUMES, options, rng, |explorer, mut options, rng| {
         // A journal would keep the superblock from being changed before it was replayed.
         (options.settings.verify_reads, options.settings.facts.keeps_journal) = (true, false);
         let setting = explorer.prepared(options.shape).setting(Rc::new(options));
         change_one(explorer, &setting, rng)?;
         explorer.coverage.offline += 1;
-        record::forget(mark);
-        if explorer.is_late() {
-            break;
-        }
-        options = Options::draw_in(explorer.modes, rng);
-        record!("options: {options}");
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn change_one(explorer: &mut Explorer, setting: &Setting, rng: &mut Rng) -> Result<(), Violation> {
@@ -189,7 +181,7 @@ fn set(explorer: &mut Explorer, setting: &Setting, left: SimDisk, oracle: &Oracl
             if is_done && found.label != LABEL {
                 return Err(violation!("set: it was done, and a power loss takes it back"));
             }
-            live_on(explorer, setting, LifeEnd::new(after, oracle.clone()), rng)?;
+            explorer.live_a_little(setting, LifeEnd::new(after, oracle.clone()), rng)?;
             record::forget(mark);
             if explorer.is_late() {
                 return Ok(());
@@ -197,13 +189,6 @@ fn set(explorer: &mut Explorer, setting: &Setting, left: SimDisk, oracle: &Oracl
         }
     }
     Ok(())
-}
-
-fn live_on(explorer: &mut Explorer, setting: &Setting, end: LifeEnd, rng: &mut Rng) -> Result<(), Violation> {
-    let mut plan = Plan::new(setting.clone());
-    plan.stops = [0, 1, 0];
-    plan.events = [1, rng.u64(5..40), 10, 1];
-    explorer.live(&plan, end, 1, rng)
 }
 
 /// Repairs a damaged volume, crashing on the way. The second oracle is for a log that was cut off: blocks that only its missing part named

@@ -37,19 +37,11 @@ const AT_ONCE: ScrubOrder = ScrubOrder::Begin { kib_per_second: 1 << 24 };
 ///
 /// # Errors
 /// Returns the first violation.
-pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
-    let mark = record::mark();
-    for _ in 0..VOLUMES {
+pub fn run(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(), Violation> {
+    explorer.with_volumes(VOLUMES, options, rng, |explorer, mut options, rng| {
         (options.settings.verify_reads, options.scrubs) = (true, 0);
-        scrub_one(explorer, options, rng)?;
-        record::forget(mark);
-        if explorer.is_late() {
-            break;
-        }
-        options = Options::draw_in(explorer.modes, rng);
-        record!("options: {options}");
-    }
-    Ok(())
+        scrub_one(explorer, options, rng)
+    })
 }
 
 fn scrub_one(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(), Violation> {

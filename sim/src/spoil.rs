@@ -38,18 +38,8 @@ const VOLUMES_WITH_LARGE_EPOCHS: usize = 4;
 ///
 /// # Errors
 /// Returns the first violation.
-pub fn run(explorer: &mut Explorer, mut options: Options, rng: &mut Rng) -> Result<(), Violation> {
-    let mark = record::mark();
-    for _ in 0..VOLUMES {
-        spoil_one(explorer, options, rng)?;
-        record::forget(mark);
-        if explorer.is_late() {
-            break;
-        }
-        options = Options::draw_in(explorer.modes, rng);
-        record!("options: {options}");
-    }
-    Ok(())
+pub fn run(explorer: &mut Explorer, options: Options, rng: &mut Rng) -> Result<(), Violation> {
+    explorer.with_volumes(VOLUMES, options, rng, spoil_one)
 }
 
 /// Tests rot in large epochs: no record has the fingerprints of their content, so something else has to detect it.
