@@ -48,7 +48,7 @@ pub(super) struct Durable {
     /// The epoch up to which records are durable: of the server that made the records.
     pub(super) epoch: Epoch,
     pub(super) owner: Owner,
-    /// Acknowledged writes are lost, and no server has kept its promises since.
+    /// Acknowledged writes are lost, and nobody has heard of it.
     pub(super) has_lost: bool,
     pub(super) traces: Traces,
 }
