@@ -157,7 +157,7 @@ impl Space {
         }
         let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
         let counts = tables.counts(refs, at, first, blocks);
-        let free: Vec<u64> = counts.into_iter().filter(|&(_, refs)| refs == 0).map(|(pbn, _)| pbn - first).collect();
+        let free: Vec<u64> = counts.filter(|&(_, refs)| refs == 0).map(|(pbn, _)| pbn - first).collect();
         if free.is_empty() {
             return true;
         }

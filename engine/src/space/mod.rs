@@ -271,9 +271,9 @@ impl Space {
     }
 
     /// Adds a refs page that the scan has read, with these counts.
-    fn scanned_page(&mut self, refs_page: u64, counts: &[(Pbn, u8)]) {
+    fn scanned_page(&mut self, refs_page: u64, counts: impl IntoIterator<Item = (Pbn, u8)>) {
         let group = self.group(refs_page);
-        for &(pbn, refs) in counts {
+        for (pbn, refs) in counts {
             let of_scheme = self.is_of_scheme(pbn);
             self.census.add(refs, of_scheme);
             self.free_in[group] += u32::from((refs, of_scheme) == (0, false));

@@ -119,7 +119,7 @@ impl Space {
             }
             let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
             let counts = tables.counts(refs, at, first, blocks);
-            let unlinked: Vec<u64> = counts.into_iter().filter(|&(_, refs)| refs == 1).map(|(pbn, _)| pbn - first).collect();
+            let unlinked: Vec<u64> = counts.filter(|&(_, refs)| refs == 1).map(|(pbn, _)| pbn - first).collect();
             let entries = &tables.pages.expect(names).content;
             index_.warm(unlinked.iter().map(|&i| entries.fingerprint(index(i)).value));
             for i in unlinked {

@@ -29,12 +29,12 @@ impl Space {
                 }
                 Access::Unreadable => {
                     self.scan_blind = true;
-                    self.scanned_page(number, &[]);
+                    self.scanned_page(number, []);
                 }
                 Access::Ready(_) => {
                     let first = self.geometry.first_pbn(id);
                     let blocks = Region::Refs.entries_per_page().min(self.geometry.data_blocks - first.0);
-                    self.scanned_page(number, &tables.counts(id, 0, first, blocks));
+                    self.scanned_page(number, tables.counts(id, 0, first, blocks));
                 }
             }
         }

@@ -54,7 +54,7 @@ fn the_scan_begins_where_the_newest_block_is_and_goes_round() {
             let mut space = space_of(geometry.clone(), Pbn(newest.min(geometry.data_blocks)));
             let scanned = std::iter::from_fn(|| {
                 let page = space.scan_next()?;
-                space.scanned_page(page, &[]);
+                space.scanned_page(page, []);
                 Some(page)
             });
             assert_eq!(scanned.collect::<Vec<_>>(), (begins..pages).chain(0..begins).collect::<Vec<_>>(), "{mib} MiB, {newest}");
@@ -87,7 +87,7 @@ fn what_the_log_says_of_a_block_that_was_counted_otherwise_does_not_wrap_the_cen
     for refs in [0, 1, 2, 5, REFS_UNKNOWN] {
         let mut space = space_of(geometry.clone(), Pbn(0));
         space.of_scheme.insert(Pbn(0), SchemeBlock::Plain);
-        space.scanned_page(0, &[(Pbn(0), refs), (Pbn(1), refs)]);
+        space.scanned_page(0, [(Pbn(0), refs), (Pbn(1), refs)]);
         space.belongs_to_scheme(0, 0, false);
         space.belongs_to_scheme(0, 0, true);
         space.counted(0, Pbn(1), 2, 0, false);

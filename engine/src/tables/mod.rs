@@ -35,7 +35,7 @@ use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
 use crate::io::Io;
 use crate::memory::Accountant;
-use crate::units::{Epoch as Number, Lbn, Pbn, Time, count, index};
+use crate::units::{Epoch as Number, Lbn, Pbn, Time, count};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -208,19 +208,16 @@ impl Tables {
         self.with_pending(pbn, committed)
     }
 
-    /// The committed count with uncommitted changes. The count is unknown if that is less than 0, which a damaged medium makes possible.
+    /// The committed count of a block with uncommitted changes.
     pub fn with_pending(&self, pbn: Pbn, committed: u8) -> u8 {
-        if committed == REFS_UNKNOWN {
-            return committed;
-        }
-        u8::try_from(i16::from(committed).saturating_add(self.pending_counts.get(pbn))).unwrap_or(REFS_UNKNOWN)
+        changed(committed, self.pending_counts.get(pbn))
     }
 
     /// The counts of blocks, from entry `at` of their refs page on, which is in memory.
-    pub fn counts(&mut self, refs: PageId, at: usize, first: Pbn, blocks: u64) -> Vec<(Pbn, u8)> {
-        let page = self.pages.expect(refs);
-        let committed: Vec<u8> = (0..blocks).map(|i| page.content.refs(at + index(i))).collect();
-        committed.into_iter().zip(first.0..).map(|(refs, pbn)| (Pbn(pbn), self.with_pending(Pbn(pbn), refs))).collect()
+    pub fn counts(&mut self, refs: PageId, at: usize, first: Pbn, blocks: u64) -> impl Iterator<Item = (Pbn, u8)> + '_ {
+        let content = &self.pages.expect(refs).content;
+        let changes = self.pending_counts.run(first, blocks);
+        changes.zip(at..).zip(first.0..).map(|((by, at), pbn)| (Pbn(pbn), changed(content.refs(at), by)))
     }
 
     /// Whether the refs page in memory has a known count other than 0 for a block.
@@ -234,4 +231,12 @@ impl Tables {
         let goes = |epoch: &Epoch| epoch.removed.contains(&pbn);
         goes(&self.open) || self.committing.as_ref().is_some_and(goes)
     }
+}
+
+/// A committed count with a change. It is unknown if that is less than 0, which a damaged medium makes possible.
+fn changed(committed: u8, by: i16) -> u8 {
+    if committed == REFS_UNKNOWN {
+        return committed;
+    }
+    u8::try_from(i16::from(committed).saturating_add(by)).unwrap_or(REFS_UNKNOWN)
 }

@@ -29,6 +29,19 @@ impl PendingCounts {
         self.groups.get(&group).map_or(0, |counts| counts[at])
     }
 
+    /// The changes of the counts of `blocks` blocks. A group is looked up once.
+    pub fn run(&self, first: Pbn, blocks: u64) -> impl Iterator<Item = i16> + '_ {
+        let mut number = group_of(first).0;
+        let mut counts = self.groups.get(&number);
+        (first.get()..first.get() + blocks).map(move |pbn| {
+            let (group, at) = group_of(Pbn(pbn));
+            if group != number {
+                (number, counts) = (group, self.groups.get(&group));
+            }
+            counts.map_or(0, |counts| counts[at])
+        })
+    }
+
     /// Adds `by` to the change of each of `blocks` blocks.
     pub fn add(&mut self, first: Pbn, blocks: u64, by: i16) {
         let (mut from, end) = (first, first + blocks);
@@ -62,7 +75,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_block_has_its_own(added in vec((0..90u64, 1..40u64, -2..=2i16), 0..60), taken in vec(0..130u64, 0..20)) {
+        fn each_block_has_its_own(
+            added in vec((0..90u64, 1..40u64, -2..=2i16), 0..60),
+            taken in vec(0..130u64, 0..20),
+            (first, blocks) in (0..90u64, 0..40u64),
+        ) {
             let (mut pending, mut model) = (PendingCounts::default(), BTreeMap::new());
             for (first, blocks, by) in added {
                 pending.add(Pbn(first), blocks, by);
@@ -74,6 +91,8 @@ mod tests {
             for pbn in 0..130 {
                 prop_assert_eq!(pending.get(Pbn(pbn)), model.get(&pbn).copied().unwrap_or(0));
             }
+            let run: Vec<i16> = pending.run(Pbn(first), blocks).collect();
+            prop_assert_eq!(run, (first..first + blocks).map(|pbn| pending.get(Pbn(pbn))).collect::<Vec<_>>());
             let groups: BTreeSet<u64> = model.iter().filter(|(_, by)| **by != 0).map(|(pbn, _)| pbn / GROUP_BLOCKS).collect();
             prop_assert_eq!(pending.groups.len(), groups.len(), "nothing is kept of what adds nothing");
         }
