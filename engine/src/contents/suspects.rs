@@ -4,7 +4,8 @@
 //!    ([`FingerprintEntry::suspect`](crate::format::FingerprintEntry::suspect)), so the next server does not link to it either. The entry
 //!    counts as before, and still shows what the block should hold.
 //! 2. Each find has a number. It is *kept* when the entry of its block is durable.
-//! 3. Whoever learns of damage can rely on 1 from then on, whatever happens next: a request is refused only when the find is kept.
+//! 3. Whoever learns of damage can rely on 1 from then on, whatever happens next: a request is refused only when the find is kept. Where
+//!    the store has no room for longer than writes wait, the request is refused before; the find is kept when there is room.
 //! 4. A block that is allocated anew is no suspect any more: its content is another.
 
 use crate::format::page::PageId;

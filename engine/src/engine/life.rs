@@ -78,8 +78,7 @@ impl Engine {
         requests.fail_writes(store);
         answers.fail_content_waiters(store, Failure::Io);
         // No find is kept any more.
-        let waited = store.contents.suspects.end_waiting();
-        store.io.schedule.ready.extend(waited);
+        store.end_waits_for_finds();
         // An opening may wait for a checkpoint.
         store.io.schedule.push(Task::Checkpoint);
     }

@@ -69,6 +69,7 @@ impl Engine {
         if store.space.has_waited_for_store(&store.io) {
             answers.fail_waiters(store, Failure::NoSpace);
             answers.fail_content_waiters(store, Failure::NoSpace);
+            store.end_waits_for_finds();
         }
     }
 

@@ -113,7 +113,7 @@ impl Space {
 
     /// Whether requests that wait for writes that the store refuses are to wait no longer.
     pub fn has_waited_for_store(&self, io: &Io) -> bool {
-        io.stage == Stage::Serving && self.full_until().is_some_and(|until| until <= io.now)
+        io.stage == Stage::Serving && self.is_refused() && self.full_until().is_some_and(|until| until <= io.now)
     }
 
     /// Sends a request back to its sender, which is asked to retry it. The time runs from here: another part of the request may have taken

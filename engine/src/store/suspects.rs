@@ -39,13 +39,20 @@ impl Store {
         }
     }
 
-    /// Whether a task has to wait until a find is kept: then it goes on.
+    /// Whether a task has to wait until a find is kept: then it goes on. For a store without room it waits as long as writes do.
     pub fn awaits_find(&mut self, find: u64, task: Task) -> bool {
-        let waits = self.may_mark() && self.io.stage == Stage::Serving && !self.contents.suspects.are_kept_upto(find);
+        let may_be_kept = self.may_mark() && self.io.stage == Stage::Serving && !self.space.has_waited_for_store(&self.io);
+        let waits = may_be_kept && !self.contents.suspects.are_kept_upto(find);
         if waits {
             self.contents.suspects.wait(task);
         }
         waits
+    }
+
+    /// Has the tasks go on that wait until a find is kept.
+    pub fn end_waits_for_finds(&mut self) {
+        let waited = self.contents.suspects.end_waiting();
+        self.io.schedule.ready.extend(waited);
     }
 
     /// Whether finds can be kept.

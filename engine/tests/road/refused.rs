@@ -118,6 +118,36 @@ fn after_the_wait_writes_fail_whose_content_the_store_refuses() {
     }
 }
 
+/// Reads wait no longer than writes do; that the block is damaged is kept when there is room again.
+#[test]
+fn after_the_wait_reads_of_damaged_blocks_fail() {
+    for mode in MODES {
+        let settings = Settings { commit_mode: mode, full_wait_ms: WAIT_MS, compression: Compression::Off, ..Settings::default() };
+        let (mut m, content) = (Machine::open(blank(32 << 20, None), settings.clone()), pattern(7, 4096));
+        m.write(16 << 20, &content);
+        let mut medium = m.close();
+        let rotten = medium.windows(4096).position(|bytes| bytes == content).expect("it is stored");
+        medium[rotten] ^= 1;
+        let mut m = Machine::open(medium, settings.clone());
+        m.patience = 100;
+        m.pass_ms(1_000);
+        m.keeps_writes_of = Some(Class::Fingerprints);
+        let read = m.begin(Op::Read, 16 << 20, 4096, None, false);
+        m.feed(Event::StoreRoom(REFUSES));
+        m.pass_ms(WAIT_MS - 10);
+        assert!(!m.kept_writes.is_empty() && !m.is_answered(read), "{mode:?}: that it is damaged is not kept");
+        m.pass_ms(20);
+        assert!(is_failed(&mut m, read, Failure::Io), "{mode:?}");
+        assert!(m.fails_to_read((16 << 20) / 4096), "{mode:?}: at once");
+        takes_all(&mut m);
+        m.feed(Event::StoreRoom(StoreRoom::default()));
+        m.pass_ms(10_000);
+        let mut next = Machine::open(m.medium, settings);
+        next.write(8 << 20, &content);
+        assert_eq!((next.engine.ledger().new_blocks, next.engine.ledger().duplicates), (1, 0), "{mode:?}: it is known after a kill");
+    }
+}
+
 #[test]
 fn nobody_waits_for_the_store_when_the_volume_is_about_to_be_detached() {
     for mode in MODES {
