@@ -96,7 +96,8 @@ fn it_goes_on_after_a_pause_a_detach_and_a_kill() {
     assert!(resumed["is_paused"].as_bool() == Some(false) && resumed["kib_per_second"].as_u64() == Some(512), "{resumed:#}");
     home.kill(IMAGE);
     home.attach(IMAGE, &[]);
-    assert_eq!(home.json(&["scrub", IMAGE, "--status"])["is_under_way"].as_bool(), Some(true), "the next server goes on");
+    let next = home.json(&["scrub", IMAGE, "--status"]);
+    assert_eq!((next["is_under_way"].as_bool(), next["kib_per_second"].as_u64()), (Some(true), Some(512)), "the next server: {next:#}");
     home.says(6, &["scrub", IMAGE, "--rate", "1G"]);
     home.complaint(11, &["scrub", IMAGE, "--resume"], "no scrub of");
     home.says(0, &["detach", IMAGE]);

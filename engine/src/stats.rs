@@ -53,6 +53,8 @@ impl OutOfLineCounts {
 pub struct ScrubCounts {
     pub is_under_way: bool,
     pub is_paused: bool,
+    /// The last order is durable, so far as it can be: a volume that is only read keeps none.
+    pub is_order_kept: bool,
     /// The pieces of 4 KiB that it has looked at, and all that there are, used or not, without the log.
     pub done: u64,
     pub all: u64,

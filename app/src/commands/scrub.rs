@@ -14,9 +14,13 @@ use crate::runtime::volume_counts::{Scrub, VolumeCounts};
 use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 const RATE: Size = Size(16 << 20);
 const RATE_MIN: u64 = 64 << 10;
+/// The time that a store has to take an order, and the time between two looks.
+const KEPT_WITHIN: Duration = Duration::from_secs(20);
+const KEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Read everything that a volume has on its device, and find what is damaged
 ///
@@ -118,6 +122,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if let Some(order) = order(arguments, &before, &record)? {
         state_of_working(&record)?;
         questions::ask(&record, &ServerRequest::Scrub(order))?;
+        wait_until_kept(&record)?;
         let is_awaited = matches!(order, OrderScrub::Begin { .. } | OrderScrub::Resume) && !arguments.no_wait;
         if is_awaited {
             wait(&record, before.ended_scrubs)?;
@@ -184,6 +189,20 @@ fn state(record: &Record) -> Outcome<Scrub> {
 
 fn state_of_working(record: &Record) -> Outcome<Scrub> {
     Ok(awaited::of_working(record, counts(record)?)?.scrub)
+}
+
+/// Waits until the order is durable: from then on a kill does not take it back.
+fn wait_until_kept(record: &Record) -> Outcome {
+    let asked = Instant::now();
+    while !state_of_working(record)?.is_order_kept {
+        if asked.elapsed() >= KEPT_WITHIN {
+            let path = record.path.display();
+            return Err(Failed::new(Exit::System, format!("{path}: the order holds, but its store has not taken it yet"))
+                .next(format!("`onefold status {path}` says what the store waits for. If the server is killed first, order it again.")));
+        }
+        std::thread::sleep(KEPT_PAUSE);
+    }
+    Ok(())
 }
 
 /// Waits until one more scrub has ended than before, and says how far it is.

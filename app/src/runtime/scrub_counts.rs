@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct Scrub {
     pub is_under_way: bool,
     pub is_paused: bool,
+    /// The last order is durable, so far as it can be: a volume that is only read keeps none.
+    #[serde(default)]
+    pub is_order_kept: bool,
     /// The blocks that it has looked at, and all that the volume has, metadata and unused ones included.
     pub done_blocks: u64,
     pub all_blocks: u64,
@@ -47,6 +50,7 @@ impl Scrub {
         Self {
             is_under_way: counts.is_under_way,
             is_paused: counts.is_paused,
+            is_order_kept: counts.is_order_kept,
             done_blocks: counts.done,
             all_blocks: counts.all,
             in_use_blocks,

@@ -35,6 +35,7 @@ mod runs;
 mod scrub;
 mod scrub_lost;
 mod scrub_mends;
+mod scrub_orders;
 mod seams;
 mod sizes;
 mod space;

@@ -1,4 +1,4 @@
-//! The scrub: it finds every damaged piece and nothing else, writes again what memory has, and goes on after a restart.
+//! The scrub: it finds every damaged piece and nothing else, and writes again what memory has.
 
 use crate::carriers::soft;
 use crate::checked::findings;
@@ -12,6 +12,13 @@ use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::stats::{DamagedPiece, ScrubCounts};
 use onefold_engine::units::{Bytes, Pbn, index};
 
+/// The parts of a scrub that are pages, with their regions.
+pub const PAGES: [(ScrubPart, Region); 4] = [
+    (ScrubPart::Written, Region::Written),
+    (ScrubPart::Refs, Region::Refs),
+    (ScrubPart::Fingerprints, Region::Fingerprints),
+    (ScrubPart::Map, Region::Map),
+];
 pub const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
 const VOLUME: u64 = 32 << 20;
 pub const BLOCKS: u64 = 300;
@@ -138,12 +145,7 @@ fn a_page_that_was_never_written_has_to_be_blank() {
 #[test]
 fn a_damaged_page_of_which_memory_has_a_copy_is_written_again() {
     for mode in MODES {
-        for (part, region) in [
-            (ScrubPart::Written, Region::Written),
-            (ScrubPart::Refs, Region::Refs),
-            (ScrubPart::Fingerprints, Region::Fingerprints),
-            (ScrubPart::Map, Region::Map),
-        ] {
+        for (part, region) in PAGES {
             let mut m = used(mode);
             assert!(is_right(&mut m), "all pages are in memory");
             let at = page(&m, region, 0);
@@ -241,62 +243,6 @@ fn a_damaged_unit_of_the_log_is_made_superfluous() {
     let mut m = served(m.medium, settings(CommitMode::Log));
     assert!(!m.notices.iter().any(|notice| matches!(notice, Notice::Damage { .. })), "{:?}", m.notices);
     assert!(is_right(&mut m) && m.read(4096 * 900, 4096) == pattern(900, 4096) && m.read(4096 * 901, 4096) == pattern(901, 4096));
-}
-
-#[test]
-fn after_a_kill_it_goes_on_where_it_was_and_keeps_its_count() {
-    for mode in MODES {
-        let mut m = used(mode);
-        let whole = scrubbed(&mut m);
-        let first = block_with(&m, |block| *block == pattern(0, 4096));
-        let at = m.engine.geometry().block_at(Pbn(first));
-        rot(&mut m, at);
-        m.feed(Event::Scrub(ScrubOrder::Begin { kib_per_second: 64 }));
-        m.pass_ms(whole.read_units * 4096 / (64 << 10) * 1000 * 3 / 4);
-        assert!(counts(&m).is_under_way && counts(&m).damaged == 1, "{mode:?}: {:?}", counts(&m));
-        let saved = chosen(&m.medium).and_then(|superblock| superblock.scrub).expect("its progress");
-        assert_eq!((saved.part, saved.found.damaged, saved.kib_per_second), (ScrubPart::Data, 1, 64), "{mode:?}");
-        let mut m = served(m.medium, settings(mode));
-        m.pass_ms(LONG_MS);
-        let found = counts(&m);
-        assert!(!found.is_under_way && found.read_units < whole.read_units / 2, "{mode:?}: {found:?}");
-        assert_eq!(found.damaged, 1, "{mode:?}");
-    }
-}
-
-#[test]
-fn a_pause_outlives_the_server_and_who_cancels_forgets() {
-    for mode in MODES {
-        let mut m = used(mode);
-        m.feed(Event::Scrub(ScrubOrder::Begin { kib_per_second: 64 }));
-        m.pass_ms(2000);
-        m.feed(Event::Scrub(ScrubOrder::Pause));
-        m.pass_ms(1000);
-        let read = counts(&m).read_units;
-        m.pass_ms(LONG_MS);
-        assert_eq!(counts(&m).read_units, read, "{mode:?}");
-        let mut m = served(m.close(), settings(mode));
-        m.pass_ms(LONG_MS);
-        assert!(counts(&m).is_paused && counts(&m).read_units == 0, "{mode:?}: {:?}", counts(&m));
-        m.feed(Event::Scrub(ScrubOrder::Resume));
-        m.pass_ms(1000);
-        assert!(counts(&m).read_units > 0, "{mode:?}");
-        m.feed(Event::Scrub(ScrubOrder::Cancel));
-        m.pass_ms(1000);
-        assert!(!counts(&m).is_under_way, "{mode:?}");
-        assert_eq!(chosen(&m.medium).expect("a volume").scrub, None, "{mode:?}");
-        assert!(is_right(&mut m) && m.ends());
-    }
-}
-
-/// It reads no faster than was asked for.
-#[test]
-fn it_keeps_to_its_rate() {
-    let mut m = used(CommitMode::Log);
-    m.feed(Event::Scrub(ScrubOrder::Begin { kib_per_second: 400 }));
-    m.pass_ms(1000);
-    let read = counts(&m).read_units * 4;
-    assert!((300..=400 + 64).contains(&read), "{read} KiB in a second");
 }
 
 /// A page that is written while it is read proves nothing, whatever the reads bring.

@@ -2,7 +2,7 @@
 
 use crate::machine::{Done, Machine};
 use crate::media::{chosen, pattern};
-use crate::scrub::{AT_ONCE, LONG_MS, MODES, block_with, counts, is_right, page, piece, rot, scrubbed, served, settings, used};
+use crate::scrub::{AT_ONCE, LONG_MS, MODES, PAGES, block_with, counts, is_right, page, piece, rot, scrubbed, served, settings, used};
 use onefold_engine::format::page::Region;
 use onefold_engine::format::superblock::ScrubPart;
 use onefold_engine::format::{CommitMode, copies};
@@ -61,12 +61,7 @@ fn is_damage(notice: &Notice) -> bool {
 #[test]
 fn a_page_is_mended_when_it_is_written_and_flushed() {
     for mode in MODES {
-        for (part, region) in [
-            (ScrubPart::Written, Region::Written),
-            (ScrubPart::Refs, Region::Refs),
-            (ScrubPart::Fingerprints, Region::Fingerprints),
-            (ScrubPart::Map, Region::Map),
-        ] {
+        for (part, region) in PAGES {
             let mut m = used(mode);
             assert!(is_right(&mut m), "all pages are in memory");
             let at = page(&m, region, 0);

@@ -24,10 +24,19 @@ pub(super) struct Place {
     reached: Option<(ScrubProgress, u64)>,
     /// The superblock does not have an order, or the progress, that it should have.
     is_unsaved: bool,
+    order: Order,
     saved_at: u64,
     /// Updates of the superblock that are due, since a copy was damaged.
     rewrites: u8,
     ending: Option<Ending>,
+}
+
+/// The way of the last order to the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Unsaved,
+    /// The last update of the superblock that was begun has it.
+    InUpdate,
 }
 
 /// The end of a scrub that has looked at everything.
@@ -44,7 +53,7 @@ impl Place {
     pub fn new(store: &Store) -> Self {
         let progress = store.medium.superblock.scrub;
         let saved_at = progress.map_or(0, |progress| done(&progress, &store.geometry));
-        Self { progress, reached: None, is_unsaved: false, saved_at, rewrites: 0, ending: None }
+        Self { progress, reached: None, is_unsaved: false, order: Order::InUpdate, saved_at, rewrites: 0, ending: None }
     }
 
     /// Begins a scrub.
@@ -62,7 +71,7 @@ impl Place {
         self.reached = self.reached.and_then(|(old, stamp)| Some((as_ordered(old)?, stamp)));
         let saved = &mut store.medium.superblock.scrub;
         *saved = saved.and_then(as_ordered);
-        self.is_unsaved = true;
+        (self.is_unsaved, self.order) = (true, Order::Unsaved);
     }
 
     /// Counts a damaged piece, mended or not.
@@ -142,7 +151,7 @@ impl Place {
             Some(_) => {}
             None => self.save(store),
         }
-        (self.is_unsaved, self.rewrites) = (false, self.rewrites.saturating_sub(1));
+        (self.is_unsaved, self.order, self.rewrites) = (false, Order::InUpdate, self.rewrites.saturating_sub(1));
         scheme.update_superblock(store);
     }
 
@@ -192,6 +201,7 @@ impl Place {
         ScrubCounts {
             is_under_way: progress.is_some() || ending.is_some(),
             is_paused: progress.is_some_and(|progress| progress.is_paused),
+            is_order_kept: store.is_read_only() || self.order == Order::InUpdate && !store.medium.is_busy,
             done: progress.map_or(if ending.is_some() { all } else { 0 }, |progress| done(progress, &store.geometry)),
             all,
             kib_per_second: progress.map_or(0, |progress| progress.kib_per_second),
