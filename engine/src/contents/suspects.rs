@@ -45,7 +45,10 @@ impl Suspects {
 
     /// Notes that a block was allocated anew.
     pub fn forget(&mut self, pbn: Pbn) {
-        self.blocks.remove(&pbn);
+        // Each new block is forgotten, and most volumes have no suspect.
+        if !self.blocks.is_empty() {
+            self.blocks.remove(&pbn);
+        }
     }
 
     /// The number of the last find.

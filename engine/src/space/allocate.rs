@@ -123,7 +123,8 @@ impl Space {
                         return false;
                     }
                     let granule = self.supply(ground).cursor % granules;
-                    let without = granules_without(&self.unwritten, &self.geometry, ground, granule);
+                    let without =
+                        if self.unwritten.is_empty() { 0 } else { granules_without(&self.unwritten, &self.geometry, ground, granule) };
                     let supply = self.supply(ground);
                     supply.cursor = granule + without.max(1);
                     supply.fruitless += without.max(1);
@@ -156,8 +157,7 @@ impl Space {
             Access::Ready(_) => {}
         }
         let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
-        let counts = tables.counts(refs, at, first, blocks);
-        let free: Vec<u64> = counts.filter(|&(_, refs)| refs == 0).map(|(pbn, _)| pbn - first).collect();
+        let free = tables.blocks_with(0, refs, at, first, blocks);
         if free.is_empty() {
             return true;
         }
@@ -172,8 +172,7 @@ impl Space {
         }
         // A granule comes round again only when the volume is nearly full, so few of its blocks, if any, are ready already.
         let ready: Vec<Pbn> = self.supply(ground).ready.iter().copied().filter(|pbn| pbn.0 / GRANULE_BLOCKS == granule).collect();
-        for i in free {
-            let pbn = first + i;
+        for pbn in free {
             if ready.contains(&pbn) || self.ground_of(pbn) != ground {
                 continue;
             }
@@ -181,7 +180,7 @@ impl Space {
                 self.supply(ground).passed_over = true;
                 continue;
             }
-            if tables.pages.expect(names).content.fingerprint(index(i)).is_none() {
+            if tables.pages.expect(names).content.fingerprint(index(pbn - first)).is_none() {
                 let supply = self.supply(ground);
                 supply.ready.push_back(pbn);
                 supply.fruitless = 0;

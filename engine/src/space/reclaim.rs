@@ -118,15 +118,14 @@ impl Space {
                 continue;
             }
             let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
-            let counts = tables.counts(refs, at, first, blocks);
-            let unlinked: Vec<u64> = counts.filter(|&(_, refs)| refs == 1).map(|(pbn, _)| pbn - first).collect();
+            let unlinked = tables.blocks_with(1, refs, at, first, blocks);
             let entries = &tables.pages.expect(names).content;
-            index_.warm(unlinked.iter().map(|&i| entries.fingerprint(index(i)).value));
-            for i in unlinked {
-                let Some(entry) = self.remove_entry(io, tables, (names, index(i)), first + i, &mut room) else { continue };
+            index_.warm(unlinked.iter().map(|&pbn| entries.fingerprint(index(pbn - first)).value));
+            for pbn in unlinked {
+                let Some(entry) = self.remove_entry(io, tables, (names, index(pbn - first)), pbn, &mut room) else { continue };
                 match entry.kind {
-                    Kind::Fingerprint => index_.remove(&entry.value, first + i),
-                    Kind::Carrier => carriers.push(first + i),
+                    Kind::Fingerprint => index_.remove(&entry.value, pbn),
+                    Kind::Carrier => carriers.push(pbn),
                     Kind::None | Kind::Checksum => {}
                 }
             }

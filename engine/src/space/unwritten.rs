@@ -56,7 +56,8 @@ impl Unwritten {
     }
 
     pub fn contains(&self, pbn: Pbn) -> bool {
-        self.run_of(pbn.0).is_some()
+        // A search asks for many blocks, and most stores have nothing unwritten.
+        !self.runs.is_empty() && self.run_of(pbn.0).is_some()
     }
 
     /// The block behind the run in which this block lies, if it lies in one.
@@ -115,10 +116,6 @@ impl Unwritten {
     }
 
     fn run_of(&self, block: u64) -> Option<(u64, u64)> {
-        // A search asks for many blocks, and most stores have nothing unwritten.
-        if self.runs.is_empty() {
-            return None;
-        }
         self.runs.range(..=block).next_back().map(|(&from, &to)| (from, to)).filter(|&(_, to)| to > block)
     }
 }

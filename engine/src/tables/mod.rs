@@ -35,7 +35,7 @@ use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
 use crate::io::Io;
 use crate::memory::Accountant;
-use crate::units::{Epoch as Number, Lbn, Pbn, Time, count};
+use crate::units::{Epoch as Number, Lbn, Pbn, Time, count, index};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -215,9 +215,25 @@ impl Tables {
 
     /// The counts of blocks, from entry `at` of their refs page on, which is in memory.
     pub fn counts(&mut self, refs: PageId, at: usize, first: Pbn, blocks: u64) -> impl Iterator<Item = (Pbn, u8)> + '_ {
-        let content = &self.pages.expect(refs).content;
-        let changes = self.pending_counts.run(first, blocks);
-        changes.zip(at..).zip(first.0..).map(|((by, at), pbn)| (Pbn(pbn), changed(content.refs(at), by)))
+        let committed = &self.pages.expect(refs).content.all_refs()[at..];
+        let pending = &self.pending_counts;
+        (first.0..first.0 + blocks).map(Pbn).zip(committed).map(|(pbn, &refs)| (pbn, changed(refs, pending.get(pbn))))
+    }
+
+    /// Those of these blocks that have this count; their entries stand as for [`Self::counts`]. It is for runs of many blocks.
+    pub fn blocks_with(&mut self, count: u8, refs: PageId, at: usize, first: Pbn, blocks: u64) -> Vec<Pbn> {
+        let committed = &self.pages.expect(refs).content.all_refs()[at..];
+        let mut found = Vec::new();
+        for (offset, some, changes) in self.pending_counts.groups(first, blocks) {
+            let group = committed[index(offset)..][..index(some)].iter().zip((first + offset).0..);
+            match changes {
+                None => found.extend(group.filter(|&(&refs, _)| refs == count).map(|(_, pbn)| Pbn(pbn))),
+                Some(changes) => {
+                    found.extend(group.zip(changes).filter(|&((&refs, _), &by)| changed(refs, by) == count).map(|((_, pbn), _)| Pbn(pbn)));
+                }
+            }
+        }
+        found
     }
 
     /// Whether the refs page in memory has a known count other than 0 for a block.

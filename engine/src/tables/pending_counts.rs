@@ -29,16 +29,18 @@ impl PendingCounts {
         self.groups.get(&group).map_or(0, |counts| counts[at])
     }
 
-    /// The changes of the counts of `blocks` blocks. A group is looked up once.
-    pub fn run(&self, first: Pbn, blocks: u64) -> impl Iterator<Item = i16> + '_ {
-        let mut number = group_of(first).0;
-        let mut counts = self.groups.get(&number);
-        (first.get()..first.get() + blocks).map(move |pbn| {
-            let (group, at) = group_of(Pbn(pbn));
-            if group != number {
-                (number, counts) = (group, self.groups.get(&group));
-            }
-            counts.map_or(0, |counts| counts[at])
+    /// The changes of `blocks` blocks, group by group: how far behind `first` the group begins, the number of its blocks, and their
+    /// changes, unless all are 0.
+    pub fn groups(&self, first: Pbn, blocks: u64) -> impl Iterator<Item = (u64, u64, Option<&[i16]>)> {
+        let end = first.get() + blocks;
+        let mut from = first;
+        std::iter::from_fn(move || {
+            let (group, at) = group_of(from);
+            let some = end.min((group + 1) * GROUP_BLOCKS).checked_sub(from.get()).filter(|&some| some > 0)?;
+            let changes = self.groups.get(&group).map(|changes| &changes[at..at + index(some)]);
+            let offset = from - first;
+            from += some;
+            Some((offset, some, changes))
         })
     }
 
@@ -91,8 +93,14 @@ mod tests {
             for pbn in 0..130 {
                 prop_assert_eq!(pending.get(Pbn(pbn)), model.get(&pbn).copied().unwrap_or(0));
             }
-            let run: Vec<i16> = pending.run(Pbn(first), blocks).collect();
-            prop_assert_eq!(run, (first..first + blocks).map(|pbn| pending.get(Pbn(pbn))).collect::<Vec<_>>());
+            let mut next = first;
+            for (offset, some, changes) in pending.groups(Pbn(first), blocks) {
+                prop_assert_eq!(first + offset, next);
+                let known = changes.map_or_else(|| vec![0; index(some)], <[i16]>::to_vec);
+                next += some;
+                prop_assert_eq!(known, (first + offset..next).map(|pbn| pending.get(Pbn(pbn))).collect::<Vec<_>>());
+            }
+            prop_assert_eq!(next, first + blocks);
             let groups: BTreeSet<u64> = model.iter().filter(|(_, by)| **by != 0).map(|(pbn, _)| pbn / GROUP_BLOCKS).collect();
             prop_assert_eq!(pending.groups.len(), groups.len(), "nothing is kept of what adds nothing");
         }

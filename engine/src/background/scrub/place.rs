@@ -129,11 +129,14 @@ impl Place {
 
     /// Whether there is something to do about the superblock now.
     pub fn is_due(&self, store: &Store) -> bool {
+        // This is asked at each turn, and most often there is no scrub.
+        if !self.is_unsaved && self.rewrites == 0 && self.ending.is_none() {
+            return false;
+        }
         if store.is_read_only() {
             return self.ending.is_some() && !store.io.failed;
         }
-        let is_save_due = self.is_unsaved || self.rewrites > 0 || self.ending.is_some();
-        is_save_due && !store.medium.is_busy
+        !store.medium.is_busy
     }
 
     /// Begins an update of the superblock that is due, or reports the end.

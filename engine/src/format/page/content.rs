@@ -74,6 +74,12 @@ impl PageContent {
         self.0.entries.as_flattened()[i]
     }
 
+    /// All counts of links, in order.
+    #[must_use]
+    pub fn all_refs(&self) -> &[u8] {
+        self.0.entries.as_flattened()
+    }
+
     pub fn set_refs(&mut self, i: usize, refs: u8) {
         self.forget_sum(i / ENTRY_BYTES);
         self.0.entries.as_flattened_mut()[i] = refs;
