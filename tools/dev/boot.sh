@@ -10,7 +10,8 @@
 # The machine is a new Debian 13 in QEMU, which emulates its processors. It installs the .deb, makes a volume with a file system
 # by the recipe of the package's README, and boots again. Then the volume has to be attached and mounted; a newer package is installed
 # while fio writes and verifies; both processes are killed, and systemd has to bring volume and file system back; the unit is stopped, also
-# while a file system is in use; the package is purged, and nothing may be left. Needs root, for debootstrap.
+# while a file system is in use; server and client work in one control group with a memory limit; the package is purged, and nothing may be
+# left. Needs root, for debootstrap.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

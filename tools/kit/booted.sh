@@ -82,6 +82,30 @@ upgrade)
     umount /mnt/by-hand
     systemctl start "$(systemd-escape -p --suffix=mount "$place")"
     onefold status photos >/dev/null
+    # Server and client in one control group of version 2, whose limit they reach, without the capability that version 1 needs.
+    group=/sys/fs/cgroup/trial
+    echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+    mkdir "$group"
+    echo 150M >"$group/memory.max"
+    within() {
+        bash -c "echo \$\$ >$group/cgroup.procs"' && exec setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource "$@"' within "$@"
+    }
+    onefold create --size 768M /srv/limited >/dev/null
+    device="$(within onefold attach /srv/limited)"
+    mkfs.ext4 -q -E nodiscard "$device"
+    mkdir /mnt/limited
+    mount "$device" /mnt/limited
+    begun=$SECONDS
+    within timeout 400 cp -a /usr/lib /mnt/limited/
+    within timeout 200 sync -f /mnt/limited
+    say "copied $(du -sh /mnt/limited/lib | cut -f 1) in $((SECONDS - begun)) s within 150M: $(tr '\n' ' ' <"$group/memory.events")"
+    grep -q '^oom_kill 0' "$group/memory.events"
+    none "$(grep -x 'max 0' "$group/memory.events" || true)"
+    within timeout 400 diff -r /usr/lib /mnt/limited/lib
+    umount /mnt/limited
+    onefold detach /srv/limited
+    rm /srv/limited
+    rmdir "$group"
     umount "$place"
     sed -i '/onefold/d' /etc/fstab
     systemctl daemon-reload
