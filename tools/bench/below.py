@@ -3,7 +3,8 @@
 A place is ext4 on a disk as it is (`native`), or on a volume whose store is the disk itself (`device`) or a file on a host's file
 system: of 1 GiB by `create` alone (`file`), `--sparse`, or of 5 GiB, which is sparse by default (`thin`). The loads run in each of four
 phases: after create, after the file system was filled (up to 1200 MiB), after the fill was deleted and trimmed, and after a restart. In
-each phase a store in a file is compared with the device, and both with native.
+each phase a store in a file is compared with the device, and both with native. What the fill, the trim or the restart itself has cost, with
+what a volume does about it in the background, stands before the loads, under "-".
 
 Environment: ONEFOLD_BENCH_BELOW_HOSTS (ext4,xfs,btrfs,tmpfs), _STORES (file,sparse,thin), _LOADS (wal,rollback,log,rows,copy) and
 _PHASES (create,fill,trim,restart) choose among these. Native and the device are always measured.
@@ -229,6 +230,18 @@ def settle(places):
         time.sleep(wait)
 
 
+def begun(places, phase):
+    """Begins a phase in each place, and rests; returns what that itself has cost, for each place that has a disk."""
+    before = [place.disk and place.disk.counts() for place in places]
+    for place in places:
+        place.begin(phase)
+    settle(places)
+    time.sleep(REST_SECONDS[phase])
+    settle(places)
+    cost = [(place, since(place.disk.counts(), counts)) for place, counts in zip(places, before) if counts]
+    return [{"phase": phase, "load": "-", "store": place.store, "host": place.host, **counts} for place, counts in cost]
+
+
 def measured(places, load):
     """Runs a load in each place; returns what the disk has written, its flushes, and what the volume says, for each."""
     work, flushes_least = LOADS[load]
@@ -303,10 +316,10 @@ def table(options):
                     places.append(Place(folder, host, store))
                     stack.push(places[-1].undo)
                 for phase in phases:
-                    for place in places:
-                        place.begin(phase)
-                    settle(places)
-                    time.sleep(REST_SECONDS[phase])
+                    for row in begun(places, phase):
+                        lines.append({**row, "missed": []})
+                        if not options.json:
+                            print(line(row, []), flush=True)
                     for load in loads:
                         for name, row in measured(places, load).items():
                             row["phase"] = phase
