@@ -101,7 +101,7 @@ upgrade)
     say "copied $(du -sh /mnt/limited/lib | cut -f 1) in $((SECONDS - begun)) s within 150M: $(tr '\n' ' ' <"$group/memory.events")"
     grep -q '^oom_kill 0' "$group/memory.events"
     none "$(grep -x 'max 0' "$group/memory.events" || true)"
-    within timeout 400 diff -r /usr/lib /mnt/limited/lib
+    within timeout 400 diff -r --no-dereference /usr/lib /mnt/limited/lib
     umount /mnt/limited
     onefold detach /srv/limited
     rm /srv/limited
