@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct Scrub {
     pub is_under_way: bool,
     pub is_paused: bool,
-    /// The last order is durable, so far as it can be: a volume that is only read keeps none.
-    #[serde(default)]
+    /// The last order is durable, so far as it can be: a volume that is only read keeps none. An older server does not say.
+    #[serde(default = "by_an_older_server")]
     pub is_order_kept: bool,
     /// The blocks that it has looked at, and all that the volume has, metadata and unused ones included.
     pub done_blocks: u64,
@@ -41,6 +41,10 @@ pub struct Found {
     /// The number of the block in that part; of data and of the log, as `onefold dump --pbn` takes it.
     pub number: u64,
     pub is_mended: bool,
+}
+
+fn by_an_older_server() -> bool {
+    true
 }
 
 impl Scrub {
