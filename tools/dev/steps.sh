@@ -52,4 +52,4 @@ git worktree prune
 (cd "$other" && CARGO_TARGET_DIR="$target/steps/built" cargo build --quiet --release --locked -p onefold-sim --bin onefold-sim)
 step "Build of this tree"
 cargo build --quiet --release --locked -p onefold-sim --bin onefold-sim
-python3 tools/bench/steps.py "$target/steps/built/release/onefold-sim" "$target/release/onefold-sim" "$pairs" "$seed" "$least"
+python3 tools/bench/steps_against.py "$target/steps/built/release/onefold-sim" "$target/release/onefold-sim" "$pairs" "$seed" "$least"
