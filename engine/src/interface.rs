@@ -8,6 +8,7 @@
 pub use crate::adaptation::Allowance;
 pub use crate::class::Class;
 pub use crate::orders::{Deduplicate, ScrubOrder, StoreRoom};
+pub use crate::policy::{Policies, Policy};
 
 use crate::buffer::{Buffer, BufferMut, Slice};
 use crate::fingerprint::Digest;
@@ -34,15 +35,6 @@ pub enum Op {
     Extents,
 }
 
-/// A client's hint about the data (Using Hints, section 3). No hint has an effect yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hint {
-    #[default]
-    None,
-    NoDedup,
-    Prefetch,
-}
-
 /// A client's request.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -56,7 +48,8 @@ pub struct Request {
     pub payload: Option<Payload>,
     /// The reply waits until this request is durable.
     pub fua: bool,
-    pub hint: Hint,
+    /// What is known of its blocks.
+    pub policies: Policies,
 }
 
 /// The bytes of a write in the layout of the volume's blocks: byte k of frame j is byte k of block `offset / 4096 + j`.

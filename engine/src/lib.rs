@@ -9,6 +9,7 @@ pub mod settings;
 pub mod adaptation;
 pub mod buffer;
 pub mod memory;
+pub mod policy;
 pub mod units;
 
 mod answers;

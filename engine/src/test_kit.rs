@@ -21,7 +21,7 @@ impl Home for Heap {
 }
 
 fn parts() -> (Superblock, Settings, Arc<dyn Home>, Arc<Accountant>) {
-    let wish = Wish { logical_blocks: None, reserve_blocks: None, guard: false };
+    let wish = Wish { logical_blocks: None, reserve_blocks: None, guard: false, notes_blocks: 0 };
     let geometry = Geometry::plan(Bytes(32 << 20), &wish).expect("it fits");
     let settings = Settings::default();
     let superblock = Superblock::new(geometry, [7; 16], [9; 32], Algorithm::Blake3, &settings);

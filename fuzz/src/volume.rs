@@ -117,7 +117,7 @@ fn settings(commit_mode: CommitMode) -> Settings {
 }
 
 fn formatted(mode: CommitMode) -> Vec<u8> {
-    let wish = Wish { logical_blocks: Some(400), reserve_blocks: Some(8), guard: false };
+    let wish = Wish { logical_blocks: Some(400), reserve_blocks: Some(8), guard: false, notes_blocks: 0 };
     let geometry = Geometry::plan_tiny(Bytes(MEDIUM_BYTES), &wish).expect("it fits");
     let mut superblock = Superblock::new(geometry, UUID, [9; 32], Algorithm::Blake3, &settings(mode));
     superblock.protected = vec![ProtectedRange { first: Lbn(30), blocks: 2 }];

@@ -66,6 +66,13 @@ pub fn audit(disk: &SimDisk, volume: &Volume, oracle: &Oracle, rng: &mut Rng) ->
             if entry.is_none() {
                 continue;
             }
+            let linked = links[to_index(pbn)];
+            if entry.is_apart() && linked > 1 {
+                return Err(violation!("hints: PBN {pbn} is to stay apart, and {linked} LBNs mean it"));
+            }
+            if entry.is_apart() && !superblock.marks_apart() {
+                return Err(violation!("hints: PBN {pbn} is marked as apart, and the superblock does not say that blocks are"));
+            }
             links[to_index(pbn)] += 1;
             let content = disk.cell(volume.block_of(pbn)).durable();
             if entry.kind == Kind::Fingerprint && volume.digest(content) != Digest::Of(entry.value) {

@@ -22,7 +22,7 @@ use fastrand::Rng;
 use onefold_engine::adaptation::{ALL, is_selected};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Digest;
-use onefold_engine::interface::{Failure, Hint, Op, Payload, Reply, Request, RequestId};
+use onefold_engine::interface::{Failure, Op, Payload, Policies, Policy, Reply, Request, RequestId};
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,6 +134,7 @@ impl Client {
     }
 
     fn admit(&mut self, waiting: Waiting, payload: Option<Payload>) -> Request {
+        let policies = self.policies();
         let id = self.next;
         self.next += 1;
         let request = Request {
@@ -143,7 +144,7 @@ impl Client {
             length: Bytes(waiting.length),
             payload,
             fua: waiting.fua,
-            hint: Hint::None,
+            policies,
         };
         self.waiting.insert(id, waiting);
         request
@@ -156,7 +157,7 @@ impl Client {
 
     /// Sends a write of some sectors; `contents` are those that the touched blocks would have if the write covered them.
     pub fn write_sectors(&mut self, first: u64, sectors: u64, contents: &[Shared], fua: bool, oracle: &mut Oracle) -> Request {
-        let is_deferred = self.defers();
+        let (is_deferred, policies) = (self.defers(), self.policies());
         let mut buffer = BufferMut::zeroed(contents.len());
         let mut digests = Vec::with_capacity(contents.len());
         let mut marks = Vec::with_capacity(contents.len());
@@ -169,7 +170,8 @@ impl Client {
             buffer.block_mut(i).fill(0x5a);
             buffer.block_mut(i)[from..to].copy_from_slice(bytes);
             digests.push(match whole {
-                true if is_deferred => self.volume.fingerprinter.defer(content.bytes()),
+                // A server need not fingerprint what stays apart.
+                true if is_deferred || policies.of(i).is_apart() && i % 2 == 0 => self.volume.fingerprinter.defer(content.bytes()),
                 true => self.volume.digest(content),
                 false => Digest::Partial,
             });
@@ -180,6 +182,19 @@ impl Client {
         let request = self.admit(waiting, Some(Payload { buffer: buffer.freeze(), digests }));
         record!("  client {}: write sectors {first}+{sectors} {contents:?}{}", request.id.0, if fua { " fua" } else { "" });
         request
+    }
+
+    /// Returns the policies that the next request brings. Its number decides, so that no other draw changes.
+    fn policies(&self) -> Policies {
+        let mut rng = Rng::with_seed(!self.next ^ self.unique.rotate_left(32));
+        if rng.u8(..) >= self.options.hinted {
+            return Policies::default();
+        }
+        let all =
+            [Policy::DEFAULT, Policy::DEFAULT.apart(), Policy::DEFAULT.plain(), Policy::DEFAULT.unindexed(), Policy::DEFAULT.prefetched()];
+        let mut draw = || all[rng.usize(0..all.len())].and(all[rng.usize(0..all.len())]);
+        // A request of many bios knows different things of its blocks, and nothing of the last ones.
+        if self.next % 2 == 0 { Policies::Same(draw()) } else { Policies::Each([draw(), draw(), draw()].into()) }
     }
 
     /// Returns whether the next write is deferred. Its number decides, so that no other draw changes.

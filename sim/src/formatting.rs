@@ -104,7 +104,7 @@ fn live_from_the_older_pairs(explorer: &mut Explorer, setting: &Setting, world: 
 fn new_superblock(blocks: u64, rng: &mut Rng) -> Result<Superblock, Violation> {
     // Sometimes it is shorter than the device, so that its end copies lie elsewhere.
     let bytes = Bytes((blocks - rng.u64(0..3)) * BLOCK_BYTES);
-    let wish = Wish { logical_blocks: Some(rng.u64(30..900)), reserve_blocks: Some(2), guard: false };
+    let wish = Wish { logical_blocks: Some(rng.u64(30..900)), reserve_blocks: Some(2), guard: false, notes_blocks: 0 };
     let geometry = Geometry::plan_tiny(bytes, &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;
     let uuid = rng.u128(..).to_le_bytes();
     Ok(Superblock::new(geometry, uuid, [rng.u8(..); 32], Algorithm::Blake3, &Settings::default()))

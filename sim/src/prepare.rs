@@ -62,19 +62,26 @@ impl Prepared {
         let more = if for_log { LOG_RESERVE } else { 0 };
         let (blocks, wish) = match shape {
             // These are superblocks 2 + 2, written 1, refs 1, fingerprints 1, map 4; data begin at the next multiple of 16.
-            Shape::Tiny | Shape::Linked => {
-                (16 + TINY_DATA + more + 2, Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2 + more), guard: false })
-            }
+            Shape::Tiny | Shape::Linked => (
+                16 + TINY_DATA + more + 2,
+                Wish { logical_blocks: Some(TINY_LOGICAL), reserve_blocks: Some(2 + more), guard: false, notes_blocks: 0 },
+            ),
             Shape::Wide => {
-                let wish = Wish { logical_blocks: Some(WIDE_PAGES * 800), reserve_blocks: Some(2 + more), guard: false };
+                let wish = Wish { logical_blocks: Some(WIDE_PAGES * 800), reserve_blocks: Some(2 + more), guard: false, notes_blocks: 0 };
                 (16 + WIDE_PAGES + TINY_DATA + more + 2, wish)
             }
-            Shape::Roomy => {
-                (16 + ROOMY_DATA + more + 2, Wish { logical_blocks: Some(ROOMY_LOGICAL), reserve_blocks: Some(2 + more), guard: false })
-            }
+            Shape::Roomy => (
+                16 + ROOMY_DATA + more + 2,
+                Wish { logical_blocks: Some(ROOMY_LOGICAL), reserve_blocks: Some(2 + more), guard: false, notes_blocks: 0 },
+            ),
             Shape::Spread => (
                 16 + SPREAD_DATA + more + 2,
-                Wish { logical_blocks: Some(SPREAD_DATA - SPREAD_RESERVE), reserve_blocks: Some(SPREAD_RESERVE + more), guard: false },
+                Wish {
+                    logical_blocks: Some(SPREAD_DATA - SPREAD_RESERVE),
+                    reserve_blocks: Some(SPREAD_RESERVE + more),
+                    guard: false,
+                    notes_blocks: 0,
+                },
             ),
         };
         let geometry = Geometry::plan_tiny(Bytes(blocks * BLOCK_BYTES), &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;
@@ -207,6 +214,7 @@ pub fn quiet_options(shape: Shape) -> Options {
         runs_out: false,
         orders: 0,
         scrubs: 0,
+        hinted: 0,
         depth: 1,
         blocks: 1,
         lbns: USED as usize,

@@ -16,7 +16,7 @@ use onefold_engine::Engine;
 use onefold_engine::buffer::{Buffer, BufferMut};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{FormatStep, Geometry, Superblock, Wish, format};
-use onefold_engine::interface::{Action, Class, Event, Hint, Notice, Op, Payload, Reply, Request, RequestId};
+use onefold_engine::interface::{Action, Class, Event, Notice, Op, Payload, Policies, Reply, Request, RequestId};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, Time};
@@ -143,7 +143,7 @@ impl Instantly {
         let length = if payload.is_some() { BLOCK_BYTES } else { 0 };
         let id = RequestId(self.next);
         let (offset, length) = (Bytes(lbn * BLOCK_BYTES), Bytes(length));
-        self.feed(Event::Request(Request { id, op, offset, length, payload, fua: false, hint: Hint::None }));
+        self.feed(Event::Request(Request { id, op, offset, length, payload, fua: false, policies: Policies::default() }));
     }
 
     fn write(&mut self, lbn: u64, content: u64) {

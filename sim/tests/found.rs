@@ -52,7 +52,7 @@ fn a_flush_is_answered_where_the_rest_of_a_discard_is_composed_anyway() {
 #[test]
 fn a_reclaim_whose_pages_come_while_the_volume_closes_leaves_nothing_behind() {
     const MIB: u64 = 1 << 20;
-    let wish = Wish { logical_blocks: None, reserve_blocks: Some(128 * MIB / BLOCK_BYTES / 16), guard: false };
+    let wish = Wish { logical_blocks: None, reserve_blocks: Some(128 * MIB / BLOCK_BYTES / 16), guard: false, notes_blocks: 0 };
     let mut scene = Scene::new(128 * MIB, &wish, Order::FirstFirst, settings(Persistence::Weak));
     let blocks = scene.engine.geometry().logical_blocks;
     (0..blocks).for_each(|i| drop(scene.write(i, 1_000_000 + i)));
@@ -162,7 +162,7 @@ fn a_write_that_zeroes_have_overtaken_is_acknowledged_with_a_promise() {
 /// Point 18. On a full volume, more writes than are admitted at once wait until a read has ended: all are answered in the end.
 #[test]
 fn writes_behind_those_that_find_no_space_are_answered() {
-    let wish = Wish { logical_blocks: Some(20_000), reserve_blocks: None, guard: false };
+    let wish = Wish { logical_blocks: Some(20_000), reserve_blocks: None, guard: false, notes_blocks: 0 };
     let mut scene = Scene::new(16 << 20, &wish, Order::FirstFirst, settings(Persistence::Weak));
     let full = (0..).find(|i| {
         scene.write(*i, 1_000_000 + i);
@@ -211,7 +211,7 @@ fn what_changes_nothing_does_not_fill_the_journal() {
 #[test]
 fn what_is_put_off_of_a_discard_is_promised_again() {
     let settings = Settings { memory_bytes: 2 << 20, ..settings(Persistence::Weak) }.with_facts(|facts| facts.keeps_journal = true);
-    let wish = Wish { logical_blocks: Some(200 * 800), reserve_blocks: None, guard: false };
+    let wish = Wish { logical_blocks: Some(200 * 800), reserve_blocks: None, guard: false, notes_blocks: 0 };
     let mut scene = Scene::new(32 << 20, &wish, Order::FirstFirst, settings);
     (0..200).for_each(|page| drop(scene.write(page * 800, 100)));
     scene.flush();

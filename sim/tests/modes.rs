@@ -159,7 +159,7 @@ fn an_opening_that_empties_a_log_does_not_wait_for_a_page_that_cannot_be_read() 
 /// All free blocks are counted by an epoch that a crash in `ordered` interrupted: a log finds no place, and the volume serves without one.
 #[test]
 fn a_volume_without_a_free_block_opens_without_a_log() {
-    let wish = Wish { logical_blocks: Some(20_000), reserve_blocks: None, guard: false };
+    let wish = Wish { logical_blocks: Some(20_000), reserve_blocks: None, guard: false, notes_blocks: 0 };
     let mut scene = Scene::new(16 << 20, &wish, Order::FirstFirst, settings(CommitMode::Ordered));
     let is_full = |scene: &Scene| matches!(scene.answers.last(), Some(Reply::Failed(_)));
     let blocks = (0..).find(|&i| {
@@ -184,7 +184,7 @@ fn a_volume_without_a_free_block_opens_without_a_log() {
 
 /// Makes a tiny thin volume, filled until only the reserve is left.
 fn filled(reserve_blocks: u64) -> Device {
-    let wish = Wish { logical_blocks: Some(2500), reserve_blocks: Some(reserve_blocks), guard: false };
+    let wish = Wish { logical_blocks: Some(2500), reserve_blocks: Some(reserve_blocks), guard: false, notes_blocks: 0 };
     let geometry = Geometry::plan_tiny(Bytes(62 * BLOCK_BYTES), &wish).expect("the device is large enough");
     let settings = settings(CommitMode::Ordered);
     let (device, superblock) = Device::formatted(&Superblock::new(geometry, [7; 16], [9; 32], Algorithm::Blake3, &settings));

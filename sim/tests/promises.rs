@@ -234,7 +234,7 @@ fn contents_are_promised_as_long_as_each_has_a_block() {
 }
 
 fn thin(settings: Settings) -> Scene {
-    let wish = Wish { logical_blocks: Some(6000), reserve_blocks: Some(64), guard: false };
+    let wish = Wish { logical_blocks: Some(6000), reserve_blocks: Some(64), guard: false, notes_blocks: 0 };
     Scene::new(16 << 20, &wish, Order::FirstFirst, settings)
 }
 

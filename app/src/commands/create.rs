@@ -19,7 +19,7 @@ use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::superblock::PROTECTED_MAX;
 use onefold_engine::format::{
-    FormatStep, GUARD_MS_MAX, GUARD_MS_MIN, Geometry, GeometryError, ProtectedRange, Superblock, Wish, format_guarded,
+    FormatStep, GUARD_MS_MAX, GUARD_MS_MIN, Geometry, GeometryError, NotesArea, ProtectedRange, Superblock, Wish, format_guarded,
 };
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
@@ -255,11 +255,14 @@ fn superblock(arguments: &Arguments, length: u64) -> Outcome<Superblock> {
         return Err(usage(format!("{} protected ranges, where a volume has room for {PROTECTED_MAX}", arguments.protect.len())));
     }
     let logical_blocks = logical_blocks(arguments.logical)?;
-    let geometry = Geometry::plan(Bytes(length), &Wish { logical_blocks, reserve_blocks: None, guard: arguments.guard.is_some() })
-        .map_err(|error| {
-            let failed = usage(format!("{}: {error}", arguments.path.display()));
-            if matches!(error, GeometryError::DeviceTooSmall { .. }) { failed.next("--size 16M makes the smallest.") } else { failed }
-        })?;
+    let geometry = Geometry::plan(
+        Bytes(length),
+        &Wish { logical_blocks, reserve_blocks: None, guard: arguments.guard.is_some(), notes_blocks: NotesArea::blocks_for(length) },
+    )
+    .map_err(|error| {
+        let failed = usage(format!("{}: {error}", arguments.path.display()));
+        if matches!(error, GeometryError::DeviceTooSmall { .. }) { failed.next("--size 16M makes the smallest.") } else { failed }
+    })?;
     let (mut uuid, mut key) = ([0; 16], [0; 32]);
     getrandom::fill(&mut uuid).and_then(|()| getrandom::fill(&mut key)).map_err(|e| Failed::system("no random numbers", e))?;
     let uuid = uuid::Builder::from_random_bytes(uuid).into_uuid().into_bytes();

@@ -175,7 +175,10 @@ fn short(bytes: u64) -> String {
 /// The size of the least store on which this number of blocks have room.
 fn least_store(blocks: u64, logical_blocks: u64) -> Option<u64> {
     let fits = |bytes: u64| {
-        let plan = Geometry::plan(Bytes(bytes), &Wish { logical_blocks: Some(logical_blocks.max(1)), reserve_blocks: None, guard: false });
+        let plan = Geometry::plan(
+            Bytes(bytes),
+            &Wish { logical_blocks: Some(logical_blocks.max(1)), reserve_blocks: None, guard: false, notes_blocks: 0 },
+        );
         plan.is_ok_and(|geometry| geometry.data_blocks - geometry.reserve_blocks >= blocks)
     };
     let (mut least, mut most) = (0, 16 << 20);
@@ -260,7 +263,7 @@ mod tests {
         for blocks in [1, 1000, 100_000, 10_000_000] {
             let bytes = least_store(blocks, 2 * blocks).expect("there is one");
             let room = |bytes| {
-                let wish = Wish { logical_blocks: Some(2 * blocks), reserve_blocks: None, guard: false };
+                let wish = Wish { logical_blocks: Some(2 * blocks), reserve_blocks: None, guard: false, notes_blocks: 0 };
                 Geometry::plan(Bytes(bytes), &wish).map_or(0, |geometry| geometry.data_blocks - geometry.reserve_blocks)
             };
             assert!(room(bytes) >= blocks && (bytes == 16 << 20 || room(bytes - (2 << 20)) < blocks), "{blocks}: {bytes}");

@@ -319,11 +319,11 @@ impl Volume {
             .collect();
         let mut digests = digests::of_writes(&self.fingerprinter, &writes).into_iter();
         let mut request_of = |incoming: Incoming| {
-            let Incoming { op, offset, length, buffer, fua, hint, done } = incoming;
+            let Incoming { op, offset, length, buffer, fua, policies, done } = incoming;
             let payload =
                 buffer.map(|buffer| Payload { buffer: buffer.freeze(), digests: digests.next().expect("each write has digests") });
             let id = RequestId(u64::MAX);
-            (Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint }, Waiting { done, op, since })
+            (Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, policies }, Waiting { done, op, since })
         };
         batch.into_iter().map(&mut request_of).collect()
     }

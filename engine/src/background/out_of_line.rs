@@ -246,10 +246,10 @@ impl OutOfLine {
             let Some(lbn) = next.filter(|_| self.candidates.len() < self.batch.named_max()) else {
                 return self.begin_sweep(store);
             };
-            let (page, _) = store.geometry.map_of(lbn);
-            let is_blank = store.tables.overlay(lbn).is_none() && store.tables.is_blank(&mut store.io, page);
-            let end = if is_blank { store.geometry.first_lbn(PageId { index: page.index + 1, ..page }) } else { lbn + 1 };
-            if !is_blank {
+            let is_settled = store.tables.overlay(lbn).is_none();
+            let blank = is_settled.then(|| store.tables.map_page(&mut store.io, lbn)).filter(|&(_, is_blank)| is_blank);
+            let end = blank.map_or(lbn + 1, |(page_end, _)| page_end);
+            if blank.is_none() {
                 match store.durable_place(lbn, &self.known) {
                     Ok(Some((_, fp))) => {
                         self.candidates.reserve_exact(self.batch.named_max() - self.candidates.len());

@@ -203,7 +203,7 @@ impl IndexRebuild {
                     saw_carriers += 1;
                     carriers.extend(Some(pbn).filter(|_| !entry.is_suspect()));
                 }
-                Kind::Checksum => self.saw_deferred |= entry.short().is_none() && !entry.is_suspect(),
+                Kind::Checksum => self.saw_deferred |= entry.short().is_none() && !entry.is_suspect() && !entry.is_apart(),
                 _ => {}
             }
         }

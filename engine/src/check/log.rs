@@ -3,8 +3,7 @@
 use super::finding::Finding;
 use super::medium::ReadMedium;
 use crate::buffer::BufferMut;
-use crate::fingerprint::Digest;
-use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::entry::FingerprintEntry;
 use crate::format::unit::open;
 use crate::format::{Opened, PageId, Superblock};
 use crate::scheme::log::recover::{Limits, Scan, holds};
@@ -113,9 +112,5 @@ pub fn read_log(medium: &mut dyn ReadMedium, superblock: &Superblock) -> Result<
 
 /// Whether a block holds the content that its record names.
 fn is(superblock: &Superblock, name: &FingerprintEntry, block: &BufferMut) -> bool {
-    let fingerprinter = superblock.fingerprinter();
-    match name.kind {
-        Kind::Fingerprint => fingerprinter.digest(block.block(0)) == Digest::Of(name.value),
-        _ => fingerprinter.checksum(block.block(0)) == name.value,
-    }
+    name.is_of(&superblock.fingerprinter(), block.block(0)) == Some(true)
 }

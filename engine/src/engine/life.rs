@@ -178,6 +178,9 @@ impl Engine {
     /// Goes on when a superblock update is durable (or the volume has failed).
     pub(super) fn superblock_flushed(&mut self) {
         self.store.medium.is_busy = false;
+        if !self.store.io.failed {
+            self.store.superblock_is_durable();
+        }
         self.store.go_on_marking();
         let reached = self.scheme.superblock_written(&mut self.store);
         self.checkpoint_progressed(Ok(reached));

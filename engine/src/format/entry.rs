@@ -37,6 +37,8 @@ const KIND_SHIFT: u32 = 6;
 const KIND_MASK: u8 = 0b1100_0000;
 /// The bit of the last byte of kind 2 that is set for suspect content. Checksums and short names leave it zero.
 const SUSPECT_BIT: u8 = 0b0010_0000;
+/// The bit of the last byte of kind 2 that is set beside the checksum of content that stays apart.
+const APART_BIT: u8 = 0b0001_0000;
 
 /// Bytes that are no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -183,6 +185,28 @@ impl FingerprintEntry {
         Self { kind: Kind::Checksum, value }
     }
 
+    /// The entry of a block with this checksum that stays apart: it never gets a fingerprint.
+    #[must_use]
+    pub fn apart(self) -> Self {
+        debug_assert!(self.kind == Kind::Checksum && !self.is_suspect() && self.short().is_none(), "only a checksum stays apart");
+        let mut value = self.value;
+        value.0[FINGERPRINT_ENTRY_SIZE - 1] |= APART_BIT;
+        Self { kind: Kind::Checksum, value }
+    }
+
+    /// Whether the block stays apart. The fingerprint of suspect content may have the bit, too.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        self.kind == Kind::Checksum && !self.is_suspect() && self.value.0[FINGERPRINT_ENTRY_SIZE - 1] & APART_BIT != 0
+    }
+
+    /// The checksum that it is, if it is one and not a short name.
+    fn checksum(&self) -> Option<Fingerprint> {
+        let mut value = self.value;
+        value.0[FINGERPRINT_ENTRY_SIZE - 1] &= !APART_BIT;
+        (self.kind == Kind::Checksum && !self.is_suspect() && self.short().is_none()).then_some(value)
+    }
+
     /// The short name that it is, if it is one: a checksum as short as that would be the work of 2^96 blocks.
     #[must_use]
     pub fn short(&self) -> Option<u32> {
@@ -225,7 +249,7 @@ impl FingerprintEntry {
             (Kind::Checksum, _) if self.is_suspect() => {
                 Some(matches!(fingerprinter.digest(block), Digest::Of(value) if Self::of(value).suspect() == *self))
             }
-            (Kind::Checksum, None) => Some(fingerprinter.checksum(block) == self.value),
+            (Kind::Checksum, None) => Some(Some(fingerprinter.checksum(block)) == self.checksum()),
             // A block of zeros is never stored, so nothing names one.
             (Kind::Checksum, Some(short)) => Some(matches!(fingerprinter.digest(block), Digest::Of(value) if value.short() == short)),
             (Kind::Fingerprint, _) => Some(fingerprinter.digest(block) == Digest::Of(self.value)),

@@ -1,7 +1,7 @@
 //! The list of all structures on the medium.
 
 use super::layout::Layout;
-use super::{guard, log_tail, page, places, superblock, unit};
+use super::{guard, log_tail, notes, page, places, superblock, unit};
 
 /// Every structure that `docs/format.md` shows.
 pub const LAYOUTS: &[Layout] = &[
@@ -11,6 +11,7 @@ pub const LAYOUTS: &[Layout] = &[
     superblock::at_class::LAYOUT,
     log_tail::at::LAYOUT,
     guard::at::LAYOUT,
+    notes::at::LAYOUT,
     page::at::LAYOUT,
     page::at_place::LAYOUT,
     unit::at::LAYOUT,

@@ -22,8 +22,8 @@ pub use super::version::{MAGIC, VERSION};
 pub use bounds::{FULL_WAIT_S_MAX, MEMORY_BYTES_MAX};
 pub use content::Superblock;
 pub use fields::{
-    COMPATIBLE_INDEX, INCOMPATIBLE_DEFAULTS, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SEAMS,
-    INCOMPATIBLE_SLOTS, LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class, at_extent, at_range,
+    COMPATIBLE_INDEX, INCOMPATIBLE_APART, INCOMPATIBLE_DEFAULTS, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID,
+    INCOMPATIBLE_SEAMS, INCOMPATIBLE_SLOTS, LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class, at_extent, at_range,
 };
 pub use parts::{ClassTotals, Features, Lifetime, ProtectedRange, Uncompared};
 pub use scrub::{EndedScrubs, ScrubFound, ScrubPart, ScrubProgress};

@@ -1,7 +1,7 @@
 //! A request for extents that is being answered: the meaning of one LBN after the other, and the extents that they make.
 
 use crate::format::entry::MapEntry;
-use crate::format::page::{PageId, Region};
+use crate::format::page::PageId;
 use crate::interface::{Extent, ExtentKind, Request};
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Lbn};
@@ -31,9 +31,8 @@ impl ExtentsOp {
     pub fn go_on(&mut self, store: &mut Store) -> Option<PageId> {
         let end = Lbn((self.request.offset.0 + self.request.length.0).div_ceil(BLOCK_BYTES));
         while self.next < end && self.found.len() < EXTENTS_MAX && self.pages < PAGES_MAX && self.blank_pages < BLANK_PAGES_MAX {
-            let (page, at) = store.geometry.map_of(self.next);
-            let page_end = Lbn(self.next.0 - at as u64 + Region::Map.entries_per_page()).min(end);
-            let is_blank = store.tables.is_blank(&mut store.io, page);
+            let (page_end, is_blank) = store.tables.map_page(&mut store.io, self.next);
+            let page_end = page_end.min(end);
             let is_settled = store.tables.open.is_empty() && store.tables.committing.is_none();
             if is_blank && is_settled && store.tables.proved_only.is_none() {
                 self.add(page_end, ExtentKind::Hole);

@@ -10,6 +10,7 @@ use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::interface::{Failure, Promised, RequestId};
+use crate::policy::Policy;
 use crate::schedule::Blocked;
 use crate::scheme::Scheme;
 use crate::space::PendingBlock;
@@ -23,6 +24,8 @@ pub(super) struct Written<'a> {
     pub slice: &'a Slice,
     pub digest: Digest,
     pub compared: Comparison,
+    /// What its request asks for.
+    pub policy: Policy,
     /// The filter against fragmentation does not let it be linked to another block.
     pub is_lone: bool,
 }
@@ -30,8 +33,8 @@ pub(super) struct Written<'a> {
 /// Makes the LBN mean the content that was written.
 pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, written: &Written<'_>) -> Result<(), Blocked> {
     scheme.admit_records(store, 1)?;
-    let &Written { request, lbn, slice, digest, compared, is_lone } = written;
-    let epoch = store.tables.open.number;
+    let &Written { request, lbn, slice, digest, compared, policy, is_lone } = written;
+    let (epoch, policy) = (store.tables.open.number, store.policy_of(lbn, policy));
     let name = match digest {
         Digest::Zero => {
             store.io.ledger.zeroes += 1;
@@ -44,12 +47,17 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
         Digest::Partial => return Err(Blocked::Failed(Failure::Invalid)),
     };
     let content = NamedContent { slice, name };
-    if store.medium.superblock.is_protected(lbn) {
-        let checksum = FingerprintEntry::of_checksum(store.keys.fingerprinter.checksum(slice.block(0)));
-        return link_new(store, scheme, answers, (request, lbn), content, checksum, false);
+    let new = New { request, lbn, entry: name, policy, is_sought: false };
+    if policy.is_apart() {
+        let checksum = match digest {
+            Digest::Checksum(checksum) => checksum,
+            _ => store.keys.fingerprinter.checksum(slice.block(0)),
+        };
+        let entry = store.entry_apart(checksum);
+        return link_new(store, scheme, answers, content, New { entry, ..new });
     }
     let Digest::Of(fingerprint) = digest else {
-        link_new(store, scheme, answers, (request, lbn), content, name, false)?;
+        link_new(store, scheme, answers, content, new)?;
         store.defer(lbn);
         return Ok(());
     };
@@ -73,12 +81,12 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
             Ok(())
         }
         DuplicateSearch::New => {
-            link_new(store, scheme, answers, (request, lbn), content, name, true)?;
+            link_new(store, scheme, answers, content, New { is_sought: true, ..new })?;
             store.adaptation.note(Some(false));
             Ok(())
         }
         DuplicateSearch::Filtered => {
-            match link_new(store, scheme, answers, (request, lbn), content, name, false) {
+            match link_new(store, scheme, answers, content, new) {
                 Ok(()) => {
                     store.io.ledger.filtered += 1;
                     store.adaptation.note(Some(true));
@@ -110,30 +118,39 @@ fn link_duplicate(
     store.note_duplicate(lbn, pbn, &content.name.value);
 }
 
-/// Stores the content in a new block. Its count begins at two: one link of the LBN, and one of the fingerprint (section 2.1). The index
-/// has the new block from then on. `is_sought`: the work out of line is to find another block with the content, if there is one.
-fn link_new(
-    store: &mut Store,
-    scheme: &mut Scheme,
-    answers: &mut Answers,
-    (request, lbn): (RequestId, Lbn),
-    content: NamedContent<'_>,
+/// A block that is to be stored as new.
+#[derive(Clone, Copy)]
+struct New {
+    request: RequestId,
+    lbn: Lbn,
     entry: FingerprintEntry,
+    policy: Policy,
+    /// The work out of line is to find another block with the content, if there is one.
     is_sought: bool,
-) -> Result<(), Blocked> {
-    let (slice, FingerprintEntry { kind, value: fingerprint }) = (content.slice, entry);
+}
+
+/// Stores the content in a new block. Its count begins at two: one link of the LBN, and one of the fingerprint (section 2.1). The index
+/// has the new block from then on, if its policy does not keep it out.
+fn link_new(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, content: NamedContent<'_>, new: New) -> Result<(), Blocked> {
+    let New { request, lbn, entry: FingerprintEntry { kind, value: fingerprint }, policy, is_sought } = new;
+    let slice = content.slice;
     let promised = answers.journal.contents_promised(store);
     let pbn = store.allocate(lbn, promised)?;
     store.io.ledger.new_blocks += 1;
     store.add_links(pbn, 2);
     store.tables.open.new_blocks.push(pbn);
     let epoch = store.tables.open.number;
-    let held_back = scheme.hold_back(store, answers, kind, lbn, pbn, slice);
+    let may_compress = kind == Kind::Fingerprint && policy.compresses();
+    let held_back = if may_compress { scheme.hold_back(store, answers, lbn, pbn, slice) } else { None };
     let goes = held_back.is_none();
     let held = Some(held_back.unwrap_or_else(|| slice.clone()));
     store.space.pending.insert(pbn, PendingBlock { kind, fingerprint, epoch: epoch.0, held, waits: true });
     if kind == Kind::Fingerprint {
-        store.index.insert(&fingerprint, pbn);
+        if policy.is_indexed() {
+            store.index.insert(&fingerprint, pbn);
+        } else {
+            store.index.left_out(&fingerprint);
+        }
         if is_sought {
             store.note_new(lbn, &fingerprint);
         }

@@ -15,6 +15,7 @@ use crate::format::page::PageId;
 use crate::interface::{Class, Failure, Reply, Request, Segment};
 use crate::io::{Arrived, IoFor};
 use crate::memory::Part;
+use crate::policy::Policy;
 use crate::schedule::Task;
 use crate::store::ExpectedContent;
 use crate::store::Store;
@@ -190,7 +191,7 @@ impl Requests {
     fn name_what_was_read(&mut self, store: &mut Store, lbn: Lbn, pbn: Pbn, slot: u8, expect: &ExpectedContent, digest: Digest) {
         let is_nameless = match expect {
             ExpectedContent::Short(_) => true,
-            ExpectedContent::Unknown => !store.medium.superblock.is_protected(lbn),
+            ExpectedContent::Unknown => !store.policy_of(lbn, Policy::DEFAULT).is_apart(),
             _ => false,
         };
         if let (true, 0, Digest::Of(fingerprint)) = (is_nameless && store.settings.verify_reads, slot, digest) {

@@ -2,24 +2,25 @@
 //!
 //! 1. A run is a row of blocks of one write whose duplicates are a row on the device, too: each is in the block that follows the one
 //!    before, or in the same block, as slots of a carrier are.
-//! 2. A block that is zero, incomplete, protected or of new content ends a run.
+//! 2. A block that is zero, incomplete, apart or of new content ends a run.
 //! 3. The index alone decides, before the first block of the write has its place. So a block may be linked to whose neighbour turns out
 //!    not to be a duplicate; the filter is worth what the index's advice is.
 
 use crate::fingerprint::Digest;
+use crate::policy::Policies;
 use crate::store::Store;
 use crate::units::{Lbn, Pbn, index};
 
 /// Returns for each block of a write whether it is in no run that is long enough. The blocks begin at `first`; the digest of one that
 /// the write covers in part is [`Digest::Partial`].
 #[inline(never)]
-pub(super) fn lone_blocks(store: &mut Store, first: Lbn, digests: impl ExactSizeIterator<Item = Digest>) -> Vec<bool> {
+pub(super) fn lone_blocks(store: &mut Store, first: Lbn, digests: impl ExactSizeIterator<Item = Digest>, policies: &Policies) -> Vec<bool> {
     let min_run = index(store.settings.min_run);
     if digests.len() < min_run {
         return vec![true; digests.len()];
     }
-    let duplicates = (first.0..).map(Lbn).zip(digests).map(|(lbn, digest)| match digest {
-        Digest::Of(fp) if !store.medium.superblock.is_protected(lbn) => store.index.look_up(&fp, 0).ok().flatten(),
+    let duplicates = (first.0..).map(Lbn).zip(digests).enumerate().map(|(i, (lbn, digest))| match digest {
+        Digest::Of(fp) if !store.policy_of(lbn, policies.of(i)).is_apart() => store.index.look_up(&fp, 0).ok().flatten(),
         _ => None,
     });
     outside_runs(duplicates, min_run)

@@ -7,6 +7,7 @@ use crate::buffer::BufferMut;
 use crate::fingerprint::Digest;
 use crate::interface::{Promised, Request};
 use crate::ledger::ClientWrites;
+use crate::policy::Policy;
 use crate::scheme::Scheme;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Lbn, index};
@@ -32,7 +33,12 @@ impl Requests {
             let covers = index(request.offset.0.saturating_sub(at))..index((end_byte - at).min(BLOCK_BYTES));
             let sent = BufferMut::zeroed(1).freeze().slice(0, 1);
             let digest = Digest::Partial;
-            self.write_block(store, scheme, answers, Block { request: request.id, lbn: Lbn(lbn), sent, digest, covers, is_lone: false });
+            self.write_block(
+                store,
+                scheme,
+                answers,
+                Block { request: request.id, lbn: Lbn(lbn), sent, digest, covers, policy: Policy::DEFAULT, is_lone: false },
+            );
         };
         let head = request.offset.0 / BLOCK_BYTES;
         let tail = end_byte / BLOCK_BYTES;

@@ -16,6 +16,7 @@ use crate::format::entry::MapEntry;
 use crate::interface::{Class, Failure, Request, RequestId};
 use crate::io::{Arrived, IoFor};
 use crate::ledger::ClientWrites;
+use crate::policy::Policy;
 use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::Space;
@@ -32,6 +33,8 @@ pub(super) struct Block {
     pub digest: Digest,
     /// The range of these bytes within the block.
     pub covers: Range<usize>,
+    /// What its request asks for.
+    pub policy: Policy,
     /// It is a whole block that the filter against fragmentation does not let be linked to another one.
     pub is_lone: bool,
 }
@@ -59,11 +62,12 @@ impl Requests {
         };
         let whole = |i: usize| covered(count(i)) == (0..BLOCK_SIZE);
         let digests = (0..index(blocks)).map(|i| if whole(i) { payload.digests[i] } else { Digest::Partial });
-        let lone = (store.settings.min_run > 1).then(|| lone_blocks(store, Lbn(first), digests));
+        let lone = (store.settings.min_run > 1).then(|| lone_blocks(store, Lbn(first), digests, &request.policies));
         for i in 0..blocks {
             let (sent, digest) = (payload.buffer.slice(index(i), 1), payload.digests[index(i)]);
             let is_lone = lone.as_ref().is_some_and(|lone| lone[index(i)]);
-            let block = Block { request: request.id, lbn: Lbn(first + i), sent, digest, covers: covered(i), is_lone };
+            let policy = request.policies.of(index(i));
+            let block = Block { request: request.id, lbn: Lbn(first + i), sent, digest, covers: covered(i), policy, is_lone };
             self.write_block(store, scheme, answers, block);
         }
         store.send_run();
@@ -72,29 +76,30 @@ impl Requests {
 
     /// Places one block of a request at once, or begins an operation that will.
     pub(super) fn write_block(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, block: Block) {
-        let Block { request, lbn, sent, digest, covers, is_lone } = block;
+        let Block { request, lbn, sent, digest, covers, policy, is_lone } = block;
         let whole = covers == (0..BLOCK_SIZE) && digest != Digest::Partial;
         let mut blocked = None;
         if whole {
-            match link(store, scheme, answers, &Written { request, lbn, slice: &sent, digest, compared: Comparison::Nothing, is_lone }) {
+            let written = Written { request, lbn, slice: &sent, digest, compared: Comparison::Nothing, policy, is_lone };
+            match link(store, scheme, answers, &written) {
                 Ok(()) => return,
                 Err(why) => blocked = Some(why),
             }
         }
-        self.begin_operation(store, answers, Block { request, lbn, sent, digest, covers, is_lone }, whole, blocked);
+        self.begin_operation(store, answers, Block { request, lbn, sent, digest, covers, policy, is_lone }, whole, blocked);
     }
 
     /// Begins an operation that places a block later: it is blocked, or it is not whole.
     #[inline(never)]
     fn begin_operation(&mut self, store: &mut Store, answers: &mut Answers, block: Block, whole: bool, blocked: Option<Blocked>) {
-        let Block { request, lbn, sent, digest, covers, is_lone } = block;
+        let Block { request, lbn, sent, digest, covers, policy, is_lone } = block;
         answers.add_part(request);
         let stage = if whole {
             WriteStage::Placing(WholeBlock { content: sent.clone(), digest, base: None, compared: Comparison::Nothing, is_lone })
         } else {
             WriteStage::FindBase
         };
-        let op = self.writes.insert(WriteOp { request, lbn, sent, covers, stage });
+        let op = self.writes.insert(WriteOp { request, lbn, sent, covers, policy, stage });
         match blocked {
             Some(why) => self.write_blocked(store, answers, op, why),
             None => store.io.schedule.push(Task::Write(op)),
@@ -108,6 +113,7 @@ impl Requests {
             lbn,
             sent: content.clone(),
             covers: 0..BLOCK_SIZE,
+            policy: Policy::DEFAULT,
             stage: WriteStage::Digesting { content: content.clone(), base: base.map(|entry| Base { entry, is_pinned: false }) },
         });
         store.io.digest(IoFor::DigestForWrite { op }, content);
@@ -136,12 +142,12 @@ impl Requests {
                 Some(false) => continue,
                 None => return,
             }
-            let WriteOp { request, lbn, stage: WriteStage::Placing(whole), .. } = &self.writes[op] else {
+            let WriteOp { request, lbn, policy, stage: WriteStage::Placing(whole), .. } = &self.writes[op] else {
                 unreachable!("it is at that stage")
             };
             let WholeBlock { content: slice, digest, compared, is_lone, .. } = whole;
             let (digest, compared, is_lone) = (*digest, *compared, *is_lone);
-            let written = Written { request: *request, lbn: *lbn, slice, digest, compared, is_lone };
+            let written = Written { request: *request, lbn: *lbn, slice, digest, compared, policy: *policy, is_lone };
             match link(store, scheme, answers, &written) {
                 Ok(()) => {
                     store.send_run();

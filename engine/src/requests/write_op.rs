@@ -4,6 +4,7 @@ use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::interface::RequestId;
+use crate::policy::Policy;
 use crate::space::Space;
 use crate::store::Comparison;
 use crate::units::{Lbn, Pbn};
@@ -72,6 +73,8 @@ pub(crate) struct WriteOp {
     /// The client's bytes, and the range of the block that they cover.
     pub sent: Slice,
     pub covers: Range<usize>,
+    /// What its request asks for.
+    pub policy: Policy,
     pub stage: WriteStage,
 }
 

@@ -16,7 +16,6 @@ pub(crate) use parts::{Progress, Reached, Step};
 
 use crate::answers::Answers;
 use crate::buffer::Slice;
-use crate::format::entry::Kind;
 use crate::format::page::PageId;
 use crate::interface::{IoId, Reply, Trace};
 use crate::schedule::{Blocked, Task};
@@ -67,10 +66,10 @@ impl Scheme {
     }
 
     /// Holds back the content of a new block of the open epoch, if it may. Returns the content to be kept.
-    pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, kind: Kind, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
+    pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
         match self {
             Self::Ordered(_) => None,
-            Self::Log(log) => log.hold_back(store, answers, kind, lbn, pbn, slice),
+            Self::Log(log) => log.hold_back(store, answers, lbn, pbn, slice),
         }
     }
 

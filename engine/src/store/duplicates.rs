@@ -254,13 +254,8 @@ impl Store {
 
     /// The time since which the LBN is mapped to this slot, if that is known without I/O.
     fn mapped_since(&mut self, lbn: Lbn, pbn: Pbn, slot: u8) -> Option<MappedSince> {
-        let (entry, since) = match self.tables.overlay(lbn) {
-            Some((entry, epoch)) => (entry, MappedSince::Epoch(epoch)),
-            None => {
-                let (page, at) = self.geometry.map_of(lbn);
-                (self.geometry.known(self.tables.pages.get(page)?.content.map(at)), MappedSince::Durable)
-            }
-        };
+        let (entry, epoch) = self.tables.lookup_here(lbn)?;
+        let since = epoch.map_or(MappedSince::Durable, MappedSince::Epoch);
         (entry == MapEntry::Block { pbn, slot }).then_some(since)
     }
 

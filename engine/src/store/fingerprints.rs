@@ -7,7 +7,7 @@
 //! 3. A count that may be too high after a crash does not prove a link. So the index rebuild restores such fingerprints only after the
 //!    recount; a block that a read finds by its LBN is linked for certain.
 //! 4. A block that was deferred has a checksum until the work out of line has read it.
-//! 5. Blocks of protected LBNs have checksums and get no fingerprint. Where some LBNs are protected, only a read knows whether a block is
+//! 5. Blocks of protected LBNs, and others that stay apart, have checksums and get no fingerprint. Where some LBNs are protected, only a read knows whether a block is
 //!    one of theirs.
 
 use super::Store;
@@ -15,6 +15,7 @@ use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::page::PageId;
 use crate::io::Stage;
+use crate::policy::Policy;
 use crate::space::GRANULE_BLOCKS;
 use crate::tables::Access;
 use crate::tables::Epoch;
@@ -103,7 +104,7 @@ impl Store {
 
     /// The block that an LBN durably means, if it was deferred when it was written. `Err`: that page has to be loaded first.
     pub fn deferred(&mut self, lbn: Lbn) -> Result<Option<Pbn>, PageId> {
-        if self.tables.overlay(lbn).is_some() || self.medium.superblock.is_protected(lbn) {
+        if self.tables.overlay(lbn).is_some() || self.policy_of(lbn, Policy::DEFAULT).is_apart() {
             return Ok(None);
         }
         let Some(MapEntry::Block { pbn, slot: 0 }) = self.tables.lookup(&mut self.io, lbn)? else { return Ok(None) };
@@ -156,7 +157,7 @@ impl Store {
     }
 }
 
-/// Whether a block has a checksum and no fingerprint, not even a short one.
+/// Whether a block has a checksum and no fingerprint, not even a short one, and does not stay apart.
 fn has_checksum_alone(entry: &FingerprintEntry) -> bool {
-    entry.kind == Kind::Checksum && entry.short().is_none() && !entry.is_suspect()
+    entry.kind == Kind::Checksum && entry.short().is_none() && !entry.is_suspect() && !entry.is_apart()
 }

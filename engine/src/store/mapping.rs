@@ -1,11 +1,30 @@
 //! Changes of the mapping, from the open epoch on.
 
 use super::Store;
-use crate::format::entry::MapEntry;
+use crate::fingerprint::Fingerprint;
+use crate::format::entry::{FingerprintEntry, MapEntry};
+use crate::policy::Policy;
 use crate::schedule::Blocked;
 use crate::units::{Lbn, Pbn};
 
 impl Store {
+    /// The policy for a block of this LBN: what its request asks for, and what the volume knows of the LBN.
+    pub fn policy_of(&self, lbn: Lbn, asked: Policy) -> Policy {
+        if self.medium.superblock.is_protected(lbn) { asked.apart() } else { asked }
+    }
+
+    /// The entry of a new block that stays apart. The entry says so if programs that do not know such entries leave the volume alone
+    /// already; otherwise they do after the next update of the superblock.
+    pub fn entry_apart(&mut self, checksum: Fingerprint) -> FingerprintEntry {
+        let entry = FingerprintEntry::of_checksum(checksum);
+        if self.medium.is_marked_apart {
+            entry.apart()
+        } else {
+            self.medium.mark_apart();
+            entry
+        }
+    }
+
     /// Allocates a block for new content of `lbn`; `promised` free blocks are kept for others. The refs page of the block is in memory.
     pub fn allocate(&mut self, lbn: Lbn, promised: u64) -> Result<Pbn, Blocked> {
         let pbn = self.space.allocate(&mut self.io, &mut self.tables, &mut self.contents.cache, lbn, promised)?;

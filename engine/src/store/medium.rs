@@ -15,13 +15,17 @@ pub(crate) struct SuperblockUpdates {
     pub lived_before: Option<Lifetime>,
     /// The units that clients had written when the last update began.
     pub client_units: u64,
-    /// Somebody has asked for an update because of the ledger.
+    /// Somebody has asked for an update.
     pub is_asked: bool,
+    /// The update that is under way says that entries may say that a block stays apart.
+    pub marks_apart: bool,
 }
 
 /// The medium of an open volume.
 pub(crate) struct Medium {
     pub superblock: Superblock,
+    /// Whether the superblock on the medium says that entries may say that a block stays apart.
+    pub is_marked_apart: bool,
     /// Whether an update of the superblock is under way.
     pub is_busy: bool,
     /// The number of copies that are under way to the device.
@@ -31,6 +35,13 @@ pub(crate) struct Medium {
 
 impl Medium {
     pub fn new(superblock: Superblock) -> Self {
-        Self { superblock, is_busy: false, writes_left: 0, updates: SuperblockUpdates::default() }
+        let is_marked_apart = superblock.marks_apart();
+        Self { superblock, is_marked_apart, is_busy: false, writes_left: 0, updates: SuperblockUpdates::default() }
+    }
+
+    /// Has the next update of the superblock say that entries may say that a block stays apart.
+    pub fn mark_apart(&mut self) {
+        self.updates.is_asked |= !self.superblock.marks_apart();
+        self.superblock.set_marks_apart();
     }
 }

@@ -11,8 +11,8 @@ use super::verify::ExpectedContent;
 use crate::fingerprint::Digest;
 use crate::format::page::PageId;
 use crate::format::unit;
-use crate::tables::Access;
-use crate::units::{BLOCK_SIZE, Epoch, Lbn, Pbn, count, index};
+use crate::tables::Entry;
+use crate::units::{BLOCK_SIZE, Lbn, Pbn};
 
 impl Store {
     /// Whether a block that was read for an LBN is proved to be its own (invariant 2). `Err`: that page has to be loaded first.
@@ -31,18 +31,8 @@ impl Store {
             // These prove nothing: a short fingerprint may belong to other content.
             ExpectedContent::Short(_) | ExpectedContent::Checksum(_) | ExpectedContent::Unknown | ExpectedContent::Page(_) => false,
         };
-        let map = self.age(self.geometry.map_of(lbn), last)?;
-        let name = self.age(self.geometry.fingerprint_of(pbn), last)?;
+        let [map, name] = [self.tables.age(&mut self.io, Entry::Map(lbn))?, self.tables.age(&mut self.io, Entry::Fingerprint(pbn))?]
+            .map(|age| age.map(|age| age.max(last)));
         Ok(is_it && map.is_some() && map == name)
-    }
-
-    /// The last epoch whose changes the sector of an entry holds; none if it cannot be read.
-    fn age(&mut self, (page, entry): (PageId, usize), last: Epoch) -> Result<Option<Epoch>, PageId> {
-        let sector = index(count(entry) / page.region.entries_per_sector());
-        match self.tables.ensure(&mut self.io, page) {
-            Access::Loading => Err(page),
-            Access::Unreadable => Ok(None),
-            Access::Ready(resident) => Ok(Some(last.max(Epoch(resident.page().content.tag(sector))))),
-        }
     }
 }

@@ -18,6 +18,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, REFS_UNKNOWN};
 use crate::format::page::PageId;
 use crate::format::unit;
+use crate::policy::Policy;
 use crate::schedule::Blocked;
 use crate::tables::Access;
 use crate::units::{Lbn, Pbn};
@@ -118,7 +119,7 @@ impl Store {
 
     /// Compares what an LBN means with the content of a place. `Err`: this page or block has to be read first.
     pub fn may_remap(&mut self, lbn: Lbn, to: Place, known: &BlocksRead) -> Result<Remapped, Blocked> {
-        if self.medium.superblock.is_protected(lbn) {
+        if self.policy_of(lbn, Policy::DEFAULT).is_apart() {
             return Ok(Remapped::Changed);
         }
         if !self.may_take_links(lbn, to.0)? {

@@ -29,6 +29,7 @@ impl Store {
         self.medium.superblock.allocation_cursor = self.space.newest;
         self.medium.superblock.uncompared = self.uncompared.save();
         (self.medium.updates.client_units, self.medium.updates.is_asked) = (self.io.ledger.client_units, false);
+        self.medium.updates.marks_apart = self.medium.superblock.marks_apart();
         let places = copies(self.medium.superblock.geometry.device_bytes);
         for copy in pair_of(self.medium.superblock.generation) {
             let mut buffer = self.io.buffer(1);
@@ -36,6 +37,11 @@ impl Store {
             self.medium.updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
         }
         self.io.read(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
+    }
+
+    /// Notes that the update is durable.
+    pub fn superblock_is_durable(&mut self) {
+        self.medium.is_marked_apart |= self.medium.updates.marks_apart;
     }
 
     /// Whether an update is due for the ledger alone, because clients have written much since the last one, or somebody has asked for it.

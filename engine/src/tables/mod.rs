@@ -1,6 +1,6 @@
 //! The tables of the volume as clients see them: the epochs in memory, over the pages in memory, over the medium.
 //!
-//! 1. This is the only door to the pages. A task asks for a page ([`Tables::ensure`]), and is called when the page is in memory
+//! 1. This is the only door to the pages, and to what an LBN means. A task asks for a page ([`Tables::ensure`]), and is called when the page is in memory
 //!    ([`Tables::wait`]).
 //! 2. The open epoch says what an LBN means; if it does not, the committing epoch does; if neither does, the map does.
 //! 3. Pages on the medium may lack committed records ([`Committed`]). These are applied to each page that is read.
@@ -83,6 +83,13 @@ pub(crate) struct Tables {
     pub window: Window,
     pub removals: Removals,
     scrubbed: scrubbed::Scrubbed,
+}
+
+/// An entry of a table.
+#[derive(Clone, Copy)]
+pub(crate) enum Entry {
+    Map(Lbn),
+    Fingerprint(Pbn),
 }
 
 /// Fingerprints that are being removed from their pages.
@@ -198,6 +205,37 @@ impl Tables {
             }
             Access::Loading => Err(page),
             Access::Unreadable => Ok(None),
+        }
+    }
+
+    /// The present meaning of an LBN, and the epoch in memory that gives it, if that is known without I/O.
+    pub fn lookup_here(&mut self, lbn: Lbn) -> Option<(MapEntry, Option<Number>)> {
+        if let Some((entry, epoch)) = self.overlay(lbn) {
+            return Some((entry, Some(epoch)));
+        }
+        let (page, at) = self.geometry.map_of(lbn);
+        let entry = self.pages.get(page)?.content.map(at);
+        Some((self.geometry.known(entry), None))
+    }
+
+    /// The map page of an LBN: the LBN behind its last one, and whether nobody has ever written it.
+    pub fn map_page(&mut self, io: &mut Io, lbn: Lbn) -> (Lbn, bool) {
+        let (page, _) = self.geometry.map_of(lbn);
+        (self.geometry.first_lbn(PageId { index: page.index + 1, ..page }), self.is_blank(io, page))
+    }
+
+    /// The last epoch whose changes the sector of an LBN's map entry holds, or of a block's fingerprint entry; none if it cannot be read.
+    /// `Err`: that page has to be read first.
+    pub fn age(&mut self, io: &mut Io, of: Entry) -> Result<Option<Number>, PageId> {
+        let (page, entry) = match of {
+            Entry::Map(lbn) => self.geometry.map_of(lbn),
+            Entry::Fingerprint(pbn) => self.geometry.fingerprint_of(pbn),
+        };
+        let sector = index(count(entry) / page.region.entries_per_sector());
+        match self.ensure(io, page) {
+            Access::Loading => Err(page),
+            Access::Unreadable => Ok(None),
+            Access::Ready(resident) => Ok(Some(Number(resident.page().content.tag(sector)))),
         }
     }
 

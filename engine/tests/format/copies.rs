@@ -177,10 +177,10 @@ fn another_version_is_refused_even_beside_sound_copies() {
 #[test]
 fn a_newer_copy_with_unknown_features_is_not_ignored() {
     let mut newer = of_generation(6);
-    newer.features.incompatible = 64;
+    newer.features.incompatible = 128;
     let mut pages = all(&of_generation(5));
     update(&mut pages, &newer);
-    assert_eq!(chosen(&pages, DEVICE), Err(OpenError::UnknownFeatures { bits: 64 }));
+    assert_eq!(chosen(&pages, DEVICE), Err(OpenError::UnknownFeatures { bits: 128 }));
     // An older one has been overtaken: the feature was given up.
     update(&mut pages, &of_generation(7));
     assert_eq!(generation(&pages), 7);

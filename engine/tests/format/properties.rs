@@ -190,7 +190,7 @@ proptest! {
         logical in proptest::option::of(0..1u64 << 41),
         reserve in proptest::option::of(0..1u64 << 30),
     ) {
-        let wish = Wish { logical_blocks: logical, reserve_blocks: reserve, guard: false };
+        let wish = Wish { logical_blocks: logical, reserve_blocks: reserve, guard: false, notes_blocks: 0 };
         let Ok(g) = Geometry::plan(Bytes(bytes), &wish) else { return Ok(()) };
         prop_assert_eq!(Geometry::of_extents(g.device_bytes, g.logical_blocks, g.reserve_blocks, g.extents.clone()), Ok(g.clone()));
         let (last, last_lbn) = (Pbn(g.data_blocks - 1), Lbn(g.logical_blocks - 1));

@@ -3,7 +3,9 @@
 use super::{Page, encoded, eventful, fresh, guarded};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::log_tail::at as at_log_tail;
-use onefold_engine::format::superblock::{FULL_WAIT_S_MAX, INCOMPATIBLE_DEFAULTS, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MAX, at, at_extent};
+use onefold_engine::format::superblock::{
+    FULL_WAIT_S_MAX, INCOMPATIBLE_APART, INCOMPATIBLE_DEFAULTS, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MAX, at, at_extent,
+};
 use onefold_engine::format::{
     COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX, GUARD_AT, Geometry, GeometryError, StartSettings, Superblock, SuperblockError, Wish,
 };
@@ -77,9 +79,9 @@ fn an_unknown_incompatible_feature_is_refused_others_are_not() {
     s.features.read_only = 1 << 62;
     assert_eq!(s.read_only_because(), 1 << 62);
     assert_eq!(Superblock::decode(&encoded(&s, 0), 0), Ok(s.clone()));
-    s.features.incompatible = INCOMPATIBLE_DEFAULTS << 1;
+    s.features.incompatible = INCOMPATIBLE_APART << 1;
     let error = Superblock::decode(&encoded(&s, 0), 0);
-    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 64, uuid: s.uuid, generation: 1 }));
+    assert_eq!(error, Err(SuperblockError::UnknownFeatures { bits: 128, uuid: s.uuid, generation: 1 }));
 }
 
 #[test]

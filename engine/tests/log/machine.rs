@@ -3,7 +3,7 @@
 use super::volume::{Volume, content};
 use onefold_engine::Engine;
 use onefold_engine::buffer::BufferMut;
-use onefold_engine::interface::{Action, Event, Hint, IoFailure, Notice, Op, Payload, Reply, Request, RequestId, Segment};
+use onefold_engine::interface::{Action, Event, IoFailure, Notice, Op, Payload, Policies, Reply, Request, RequestId, Segment};
 use onefold_engine::units::{BLOCK_SIZE, Bytes, Pbn, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -157,7 +157,7 @@ impl Machine {
         let id = RequestId(self.next);
         self.next += 1;
         let [offset, length] = [lbn, blocks].map(|n| Bytes(n * BLOCK_SIZE as u64));
-        self.feed(Event::Request(Request { id, op, offset, length, payload, fua: false, hint: Hint::None }));
+        self.feed(Event::Request(Request { id, op, offset, length, payload, fua: false, policies: Policies::default() }));
         self.rest(id.0);
         self.replies.remove(&id.0)
     }

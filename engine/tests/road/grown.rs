@@ -23,7 +23,7 @@ const BITS: PageId = PageId { region: Region::Written, index: 0 };
 
 /// A new volume of [`SMALL`] bytes, on a medium of that size.
 fn blank(logical_blocks: u64) -> Vec<u8> {
-    let wish = Wish { logical_blocks: Some(logical_blocks), reserve_blocks: Some(8), guard: false };
+    let wish = Wish { logical_blocks: Some(logical_blocks), reserve_blocks: Some(8), guard: false, notes_blocks: 0 };
     let geometry = Geometry::plan_tiny(Bytes(SMALL), &wish).expect("it fits");
     let superblock = Superblock::new(geometry, [7; 16], [9; 32], Algorithm::Blake3, &Settings::default());
     format_over(vec![RUBBISH; index(SMALL)], &superblock)

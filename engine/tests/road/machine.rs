@@ -8,7 +8,7 @@ use onefold_engine::format::Superblock;
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::interface::{
-    Action, Class, Event, Hint, IoFailure, Legacy, Notice, Op, Payload, Promise, Reply, Request, RequestId, Segment, Traces,
+    Action, Class, Event, IoFailure, Legacy, Notice, Op, Payload, Policies, Promise, Reply, Request, RequestId, Segment, Traces,
 };
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
@@ -54,6 +54,8 @@ pub struct Machine {
     /// The number of blocks that may stay with the codec while requests come and go.
     pub codec_keeps: usize,
     compressed: VecDeque<Event>,
+    /// The policies of the next requests.
+    pub policies: Policies,
     /// Whole blocks of writes get their checksum alone.
     pub defers: bool,
     /// Digests are kept back until they are fed by hand.
@@ -130,6 +132,7 @@ impl Machine {
             asked: 0,
             codec_keeps: 0,
             compressed: VecDeque::new(),
+            policies: Policies::default(),
             defers: false,
             keeps_digests: false,
             digests: Vec::new(),
@@ -263,7 +266,15 @@ impl Machine {
         let id = RequestId(self.next);
         self.next += 1;
         self.now += 1_000;
-        self.feed(Event::Request(Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint: Hint::None }));
+        self.feed(Event::Request(Request {
+            id,
+            op,
+            offset: Bytes(offset),
+            length: Bytes(length),
+            payload,
+            fua,
+            policies: self.policies.clone(),
+        }));
         id
     }
 

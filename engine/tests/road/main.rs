@@ -1,6 +1,7 @@
 //! The engine from end to end over a medium that does everything at once: what is written reads back, repeats are stored once, and a second
 //! opening finds it all.
 
+mod apart;
 mod carriers;
 mod checked;
 mod checkpoints;

@@ -37,7 +37,8 @@ pub fn blank(bytes: u64, logical: Option<u64>) -> Vec<u8> {
 
 /// A blank volume of this UUID.
 pub fn formatted(uuid: [u8; 16], bytes: u64, logical: Option<u64>) -> Vec<u8> {
-    let geometry = Geometry::plan(Bytes(bytes), &Wish { logical_blocks: logical, reserve_blocks: None, guard: false }).expect("fits");
+    let geometry =
+        Geometry::plan(Bytes(bytes), &Wish { logical_blocks: logical, reserve_blocks: None, guard: false, notes_blocks: 0 }).expect("fits");
     let superblock = Superblock::new(geometry, uuid, [9; 32], Algorithm::Blake3, &Settings::default());
     format_over(vec![0xA5; index(bytes)], &superblock)
 }

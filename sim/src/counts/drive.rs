@@ -14,7 +14,7 @@ use onefold_engine::buffer::Home;
 use onefold_engine::check::{CheckSettings, Finding, check};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{Geometry, Superblock, Wish};
-use onefold_engine::interface::{Event, Hint, Op, Payload, Reply, Request, RequestId};
+use onefold_engine::interface::{Event, Op, Payload, Policies, Reply, Request, RequestId};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::settings::Settings;
 use onefold_engine::stats::Ledger;
@@ -167,7 +167,15 @@ impl Client {
             }
         };
         let id = RequestId(self.requests);
-        rig.feed(Event::Request(Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua: false, hint: Hint::None }))
+        rig.feed(Event::Request(Request {
+            id,
+            op,
+            offset: Bytes(offset),
+            length: Bytes(length),
+            payload,
+            fua: false,
+            policies: Policies::default(),
+        }))
     }
 
     fn take_replies(&mut self, rig: &mut Rig) {

@@ -17,7 +17,7 @@ use onefold_engine::fingerprint::{Algorithm, Digest};
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::format::{Geometry, MapEntry, PageId, Region, Superblock, Wish, page};
-use onefold_engine::interface::{Action, Class, Event, Hint, IoFailure, Notice, Op, Payload, Promise, Reply, Request, RequestId};
+use onefold_engine::interface::{Action, Class, Event, IoFailure, Notice, Op, Payload, Policies, Promise, Reply, Request, RequestId};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Pbn, SECTOR_BYTES, Time, index};
@@ -306,7 +306,7 @@ impl Scene {
     pub fn ask_fua(&mut self, op: Op, lbn: u64, blocks: u64, payload: Option<Payload>, fua: bool) {
         self.requests += 1;
         let (id, offset, length) = (RequestId(self.requests), Bytes(lbn * BLOCK_BYTES), Bytes(blocks * BLOCK_BYTES));
-        self.feed(Event::Request(Request { id, op, offset, length, payload, fua, hint: Hint::None }));
+        self.feed(Event::Request(Request { id, op, offset, length, payload, fua, policies: Policies::default() }));
     }
 
     /// Writes a content to a block, lets everything come to rest, and returns the device operations.
@@ -327,8 +327,8 @@ impl Scene {
         self.requests += 1;
         let (offset, length) =
             (Bytes(lbn * BLOCK_BYTES + sectors.start * SECTOR_BYTES), Bytes((sectors.end - sectors.start) * SECTOR_BYTES));
-        let (id, op, fua, hint) = (RequestId(self.requests), Op::Write, false, Hint::None);
-        self.feed(Event::Request(Request { id, op, offset, length, payload, fua, hint }));
+        let (id, op, fua, policies) = (RequestId(self.requests), Op::Write, false, Policies::default());
+        self.feed(Event::Request(Request { id, op, offset, length, payload, fua, policies }));
         self.rest();
     }
 

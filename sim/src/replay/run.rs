@@ -21,7 +21,7 @@ use crate::replay::truth::Truth;
 use onefold_engine::buffer::Home;
 use onefold_engine::check::{CheckSettings, check};
 use onefold_engine::fingerprint::Digest;
-use onefold_engine::interface::{Event, Failure, Hint, Op, Payload, Reply, Request, RequestId};
+use onefold_engine::interface::{Event, Failure, Op, Payload, Policies, Reply, Request, RequestId};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, SECTOR_BYTES};
@@ -244,7 +244,15 @@ impl ReplayRun {
         self.rule.sent(id, &ask, self.sent_ns);
         let payload = self.note(id, &ask);
         let PlannedRequest { op, fua, offset, length, .. } = ask;
-        self.rig.feed(Event::Request(Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, hint: Hint::None }))?;
+        self.rig.feed(Event::Request(Request {
+            id,
+            op,
+            offset: Bytes(offset),
+            length: Bytes(length),
+            payload,
+            fua,
+            policies: Policies::default(),
+        }))?;
         self.take_replies()
     }
 

@@ -200,7 +200,7 @@ pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes
 
 /// Returns the smallest geometry that gives the client `blocks` and is not thin: as many physical blocks, and the reserve.
 fn geometry_for(blocks: u64) -> Result<Geometry, String> {
-    let wish = Wish { logical_blocks: Some(blocks), reserve_blocks: None, guard: false };
+    let wish = Wish { logical_blocks: Some(blocks), reserve_blocks: None, guard: false, notes_blocks: 0 };
     let data_needed = blocks + (blocks / (RESERVE_FRACTION - 1) + 1).max(RESERVE_BLOCKS_MIN);
     let plan = |pages: u64| Geometry::plan_tiny(Bytes(pages * BLOCK_BYTES), &wish);
     let is_enough = |pages: u64| plan(pages).is_ok_and(|g| g.data_blocks >= data_needed);

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
-use onefold_engine::interface::{Action, Class, Event, Hint, IoId, Op, Payload, Reply, Request, RequestId, Segment};
+use onefold_engine::interface::{Action, Class, Event, IoId, Op, Payload, Policies, Reply, Request, RequestId, Segment};
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, SECTOR_SIZE, Time};
 use onefold_sim::baselines::Baseline;
 use onefold_sim::counts::names::{digest_of, name_of, write_name};
@@ -130,7 +130,7 @@ impl<M: Baseline> Bench<M> {
         });
         let id = RequestId(self.requests);
         let (offset, length) = (Bytes(first * BLOCK_BYTES), Bytes(blocks * BLOCK_BYTES));
-        self.feed(Event::Request(Request { id, op, offset, length, payload, fua, hint: Hint::None }));
+        self.feed(Event::Request(Request { id, op, offset, length, payload, fua, policies: Policies::default() }));
         self.requests
     }
 

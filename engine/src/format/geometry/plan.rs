@@ -24,6 +24,8 @@ pub struct Wish {
     pub reserve_blocks: Option<u64>,
     /// There is room for the guard block (`guard.rs`).
     pub guard: bool,
+    /// Blocks between the front and the first extent, for the volume's notes (`notes.rs`).
+    pub notes_blocks: u64,
 }
 
 /// The reserve that a volume of this number of data blocks has unless its owner says otherwise.
@@ -77,7 +79,7 @@ impl Geometry {
         let reserve = |data: u64| wish.reserve_blocks.unwrap_or_else(|| default_reserve(data));
         let logical = |data: u64| wish.logical_blocks.unwrap_or_else(|| data.saturating_sub(reserve(data)));
         let alignment = alignment_for(end);
-        let front = SUPERBLOCKS_BYTES + if wish.guard { BLOCK_BYTES } else { 0 };
+        let front = SUPERBLOCKS_BYTES + if wish.guard { BLOCK_BYTES } else { 0 } + wish.notes_blocks * BLOCK_BYTES;
         let data_start = |data: u64| {
             let pages: u64 = pages_needed(data, logical(data)).iter().map(|(_, pages)| pages).sum();
             (front + pages * BLOCK_BYTES).next_multiple_of(alignment)

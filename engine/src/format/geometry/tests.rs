@@ -7,7 +7,7 @@ use crate::units::{BLOCK_BYTES, Bytes, Lbn, Pbn};
 const MIB: u64 = 1 << 20;
 
 fn plan(device_bytes: u64, logical_blocks: Option<u64>) -> Geometry {
-    Geometry::plan(Bytes(device_bytes), &Wish { logical_blocks, reserve_blocks: None, guard: false }).expect("a geometry")
+    Geometry::plan(Bytes(device_bytes), &Wish { logical_blocks, reserve_blocks: None, guard: false, notes_blocks: 0 }).expect("a geometry")
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn entries_have_their_pages() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let wish = |logical_blocks, reserve_blocks| Wish { logical_blocks, reserve_blocks, guard: false };
+    let wish = |logical_blocks, reserve_blocks| Wish { logical_blocks, reserve_blocks, guard: false, notes_blocks: 0 };
     let plan = |size, wish: Wish| Geometry::plan(Bytes(size), &wish).expect_err("refused");
     assert!(matches!(plan(16 * MIB - 1, Wish::default()), GeometryError::DeviceTooSmall { .. }));
     assert!(matches!(plan(16 * MIB, wish(Some(0), None)), GeometryError::LogicalOutOfRange { .. }));
@@ -86,7 +86,7 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn simulated_volumes_may_be_tiny() {
-    let wish = Wish { logical_blocks: Some(64), reserve_blocks: Some(4), guard: false };
+    let wish = Wish { logical_blocks: Some(64), reserve_blocks: Some(4), guard: false, notes_blocks: 0 };
     let g = Geometry::plan_tiny(Bytes((16 + 72 + 2) * 4096), &wish).expect("a geometry");
     assert_eq!((g.data_blocks, g.logical_blocks, g.reserve_blocks), (72, 64, 4));
     assert!(Geometry::plan_tiny(Bytes(0), &Wish::default()).is_err());
@@ -228,7 +228,7 @@ fn clients_see_what_their_owner_chose() {
     let more = thin.grown(Bytes(64 * MIB), Some(100_000)).expect("it grows");
     keeps_places(&thin, &more);
     assert!(more.data_blocks < new.data_blocks && more.logical_blocks == 100_000);
-    let reserve = Wish { logical_blocks: None, reserve_blocks: Some(100), guard: false };
+    let reserve = Wish { logical_blocks: None, reserve_blocks: Some(100), guard: false, notes_blocks: 0 };
     let own = Geometry::plan(Bytes(16 * MIB), &reserve).expect("a geometry").grown(Bytes(64 * MIB), None).expect("it grows");
     assert_eq!((own.reserve_blocks, own.logical_blocks), (100, own.data_blocks - 100));
 }

@@ -1,8 +1,8 @@
 //! The content of a superblock.
 
 use super::fields::{
-    INCOMPATIBLE_DEFAULTS, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SEAMS, INCOMPATIBLE_SLOTS,
-    READ_ONLY_KNOWN,
+    INCOMPATIBLE_APART, INCOMPATIBLE_DEFAULTS, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SEAMS,
+    INCOMPATIBLE_SLOTS, READ_ONLY_KNOWN,
 };
 use super::parts::{Features, Lifetime, ProtectedRange, Uncompared};
 use super::scrub::{EndedScrubs, ScrubProgress};
@@ -167,6 +167,17 @@ impl Superblock {
     /// Says that client blocks may lie in slots. They may forever: no count says when the last one is gone.
     pub fn set_slots(&mut self) {
         self.features.incompatible |= INCOMPATIBLE_SLOTS;
+    }
+
+    /// Whether entries may say that a block stays apart.
+    #[must_use]
+    pub const fn marks_apart(&self) -> bool {
+        self.features.incompatible & INCOMPATIBLE_APART != 0
+    }
+
+    /// Says that entries may say that a block stays apart. They may forever: no count says when the last one is gone.
+    pub fn set_marks_apart(&mut self) {
+        self.features.incompatible |= INCOMPATIBLE_APART;
     }
 
     /// Whether the volume has a guard block.

@@ -26,11 +26,19 @@ pub const INCOMPATIBLE_SEAMS: u64 = 16;
 /// The incompatible feature of defaults for memory, compression and the wait for room that are not the program's: to a program that does
 /// not know them, their bytes are reserved.
 pub const INCOMPATIBLE_DEFAULTS: u64 = 32;
+/// The incompatible feature of entries that say that a block stays apart: a program that does not know them would take such a block for
+/// damaged.
+pub const INCOMPATIBLE_APART: u64 = 64;
 /// The compatible feature of an index on the medium. The bit is taken; no program sets it yet.
 pub const COMPATIBLE_INDEX: u64 = 1;
 /// The incompatible features that this version knows.
-pub(super) const INCOMPATIBLE_KNOWN: u64 =
-    INCOMPATIBLE_LIVE_LOG | INCOMPATIBLE_SLOTS | INCOMPATIBLE_GUARD | INCOMPATIBLE_OTHER_UUID | INCOMPATIBLE_SEAMS | INCOMPATIBLE_DEFAULTS;
+pub(super) const INCOMPATIBLE_KNOWN: u64 = INCOMPATIBLE_LIVE_LOG
+    | INCOMPATIBLE_SLOTS
+    | INCOMPATIBLE_GUARD
+    | INCOMPATIBLE_OTHER_UUID
+    | INCOMPATIBLE_SEAMS
+    | INCOMPATIBLE_DEFAULTS
+    | INCOMPATIBLE_APART;
 /// The features that this version knows among those without which a volume can be read but not written.
 pub(super) const READ_ONLY_KNOWN: u64 = 0;
 

@@ -12,7 +12,7 @@ use crate::answers::{Answers, Journal, SlotContent};
 use crate::buffer::Slice;
 use crate::contents::{HeldBlock, HeldState};
 use crate::format::codec::looks_random;
-use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::entry::FingerprintEntry;
 use crate::interface::{Action, IoId};
 use crate::io::IoFor;
 use crate::memory::Part;
@@ -45,10 +45,10 @@ impl Log {
         wants_packs && store.contents.held.asks(store.tables.open.number) || answers.journal.waits_for_content(store)
     }
 
-    /// Holds back the content of a new block of the open epoch, if it may. Returns the content to be kept.
-    pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, kind: Kind, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
+    /// Holds back the content of a new block of the open epoch, which has a fingerprint, if it may. Returns the content to be kept.
+    pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
         let is_small = !store.tables.open.is_large();
-        if !may_hold_back(store, &answers.journal, kind, is_small) {
+        if !may_hold_back(store, &answers.journal, is_small) {
             return None;
         }
         let epoch = store.tables.open.number;
@@ -101,8 +101,8 @@ impl Log {
 }
 
 /// Whether content of a new block of the open epoch may be held back. `small`: the epoch is a small one.
-fn may_hold_back(store: &Store, journal: &Journal, kind: Kind, small: bool) -> bool {
-    let may = store.settings.compression != Compression::Off && kind == Kind::Fingerprint;
+fn may_hold_back(store: &Store, journal: &Journal, small: bool) -> bool {
+    let may = store.settings.compression != Compression::Off;
     let should = small || store.settings.compression == Compression::All;
     // Where memory, or the acknowledgement journal, is short of room, content goes at once.
     may && should && store.contents.held.len() < held_blocks_max(store) && journal.may_promise_content(store)

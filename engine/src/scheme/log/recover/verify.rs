@@ -7,7 +7,6 @@
 use super::reading::{Contents, READS_MAX};
 use super::scan::ScanEnd;
 use crate::buffer::BufferMut;
-use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{self, PageId, SECTORS};
 use crate::interface::{Class, Notice};
@@ -67,10 +66,7 @@ impl Verification {
 
     /// Compares content with its record.
     pub fn content_arrived(&mut self, store: &Store, pbn: Pbn, name: FingerprintEntry, arrived: Arrived) {
-        let is_right = match name.kind {
-            Kind::Fingerprint => arrived.digest(0) == Digest::Of(name.value),
-            _ => store.keys.fingerprinter.checksum(arrived.buffer.block(0)) == name.value,
-        };
+        let is_right = name.proves(&store.keys.fingerprinter, arrived.digest(0), arrived.buffer.block(0));
         self.reads -= 1;
         if is_right {
             self.right.push((pbn, arrived.buffer.freeze().slice(0, 1)));
