@@ -1,0 +1,54 @@
+//! Shows what an observer sees of a disk, and what each bio costs.
+//!
+//! `observe MAJOR:MINOR SECONDS [files] [names] [reads] [tracepoint] [quiet]`, as root. It has no requests to join, so it asks for the whole disk,
+//! again and again. With `quiet` it prints the last line only, a table row of tab-separated values: the program's runs, the nanoseconds of
+//! each by the kernel's own statistics (kernel.bpf_stats_enabled, which it turns on meanwhile), and the counts.
+
+use onefold_observer::{Disk, Observer, Operation, Run, Wants};
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let usage = "usage: observe MAJOR:MINOR SECONDS [files] [names] [reads] [tracepoint] [quiet]";
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [disk, seconds, options @ ..] = &arguments[..] else { return Err(usage.into()) };
+    let (major, minor) = disk.split_once(':').ok_or(usage)?;
+    let disk = Disk { major: major.parse()?, minor: minor.parse()? };
+    let is_option = |name: &str| options.iter().any(|option| option == name);
+    let wants = Wants { files: is_option("files"), names: is_option("names"), reads: is_option("reads") };
+
+    let sectors: u64 = std::fs::read_to_string(format!("/sys/dev/block/{disk}/size"))?.trim().parse()?;
+    let observer = Observer::begin(disk, wants, 16 << 20)?;
+    let end = Instant::now() + Duration::from_secs(seconds.parse()?);
+    let is_quiet = is_option("quiet");
+    while Instant::now() < end {
+        for operation in [Operation::Read, Operation::Write, Operation::Discard] {
+            for run in observer.seen(operation, 0, sectors * 512).iter() {
+                if !is_quiet {
+                    print(run);
+                }
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let counts = observer.counts();
+    println!("bios {}\tlost {}\tambiguous {}", counts.bios, counts.lost, counts.ambiguous_blocks);
+    Ok(())
+}
+
+fn print(run: &Run) {
+    let Some(seen) = run.observation() else {
+        if run.is_ambiguous() {
+            println!("{} bytes at {}: ambiguous", run.length(), run.offset());
+        }
+        return;
+    };
+    print!("{:?} {} bytes at {}", seen.operation, run.length(), run.offset());
+    print!("{}{} {:?}", if seen.meta { " META" } else { "" }, if seen.fua { " FUA" } else { "" }, seen.lifetime);
+    print!(" {} ({}) cgroup {}", seen.comm, seen.process, seen.cgroup);
+    if let Some(file) = &seen.file {
+        let name = file.name.as_ref().map_or(String::new(), ToString::to_string);
+        print!(" | {:?}: inode {} '{name}' in {} uid {} of {} bytes", file.source, file.inode, file.directory, file.uid, file.size);
+    }
+    println!(" at {:?}", run.file_offset());
+}

@@ -1,0 +1,26 @@
+//! Onefold's observer: what the kernel knew of the bios whose requests a block device's server in user space gets.
+//!
+//! A server over FUSE and a loop device, or over NBD, hears of places and bytes. The kernel knew more when the request was a bio: whether
+//! it is metadata, how long it will live, which process wrote it, into which file. An [`Observer`] sees each bio of one disk before the
+//! disk's driver does, and joins it to the request that comes of it. All of it is advice: what is not known for certain is reported as
+//! unknown, and a server must work without.
+//!
+//! 1. An observation is joined to the request of its own bio, or to none.
+//! 2. A request never waits: not for the kernel, nor for an observation.
+//! 3. Memory is bounded, in the kernel and here.
+//! 4. Nothing stays in the kernel when the observer is dropped, or its process dies.
+
+mod join;
+mod mapping;
+mod observation;
+mod observer;
+mod record;
+mod refused;
+mod ring;
+mod runs;
+mod source;
+
+pub use observation::{Comm, File, Lifetime, Name, Observation, Operation, Source};
+pub use observer::{Counts, Disk, Observer, Wants};
+pub use refused::Refused;
+pub use runs::{BLOCK_BYTES, Run, Runs};

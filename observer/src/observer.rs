@@ -1,0 +1,162 @@
+//! The observer of one disk.
+
+use crate::join::Joiner;
+use crate::observation::Operation;
+use crate::refused::Refused;
+use crate::runs::Runs;
+use crate::source::{Bpf, Seen};
+use rustix::time::{ClockId, clock_gettime};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+/// The number of a whole disk, as `lsblk` shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Disk {
+    pub major: u32,
+    pub minor: u32,
+}
+
+/// What is to be found out, beyond what each bio has at hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wants {
+    /// The file: its inode, its owner, and the place in it.
+    pub files: bool,
+    /// The file's name and its directory's inode; this implies `files`.
+    pub names: bool,
+    /// Reads, beside writes, discards and writes of zeroes.
+    pub reads: bool,
+}
+
+/// What an observer has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Bios of the disk that were seen, without those that were lost.
+    pub bios: u64,
+    /// Bios for which the ring had no room.
+    pub lost: u64,
+    /// Blocks of requests that were joined to an observation.
+    pub joined_blocks: u64,
+    /// Blocks of requests of which nothing was known for certain.
+    pub unknown_blocks: u64,
+    /// Those of them for which observations contradicted each other.
+    pub ambiguous_blocks: u64,
+    /// Observations for which no request came in time.
+    pub expired: u64,
+    /// Observations that were forgotten after a loss, or because there were too many.
+    pub forgotten: u64,
+    /// Observations that wait for their requests now.
+    pub pending: u64,
+    /// Bytes of memory in use, with the ring.
+    pub memory_bytes: u64,
+}
+
+/// The observer of one disk. Threads may share it.
+pub struct Observer {
+    wants: Wants,
+    ring_bytes: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    seen: Bpf,
+    joiner: Joiner,
+    lost: u64,
+}
+
+/// Below this a ring would lose what a single request of a big file brings.
+const MEMORY_BYTES_MIN: usize = 128 << 10;
+/// As much as the kernel takes for a ring on each architecture.
+const RING_BYTES_MAX: usize = 64 << 20;
+
+impl Observer {
+    /// Begins to observe a disk, with at most `memory_bytes`, half of it for the ring.
+    pub fn begin(disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
+        disk.check()?;
+        let least = MEMORY_BYTES_MIN.max(2 * rustix::param::page_size());
+        if memory_bytes < least {
+            return Err(Refused::Memory { given: memory_bytes, least });
+        }
+        // The largest power of two that is not above the half.
+        let ring_bytes = (1 << (memory_bytes / 2).ilog2()).min(RING_BYTES_MAX);
+        let seen = Bpf::begin(disk, wants, ring_bytes)?;
+        let joiner = Joiner::new(memory_bytes - ring_bytes);
+        Ok(Self { wants, ring_bytes, state: Mutex::new(State { seen, joiner, lost: 0 }) })
+    }
+
+    /// Returns what the kernel knew of a request that has arrived: `length` bytes at `offset` of the disk. Each request is to be looked up
+    /// once, for it uses up what it finds.
+    pub fn seen(&self, operation: Operation, offset: u64, length: u64) -> Runs {
+        if operation == Operation::Read && !self.wants.reads {
+            return Runs::unknown(offset, length);
+        }
+        let now = now_ns();
+        // A panic under the lock has left a state that nothing can be said of.
+        let Ok(mut state) = self.state.lock() else { return Runs::unknown(offset, length) };
+        let is_behind = state.drain();
+        state.joiner.expire(now);
+        state.joiner.take(operation, offset, length, now, is_behind)
+    }
+
+    /// Returns what has been counted so far.
+    pub fn counts(&self) -> Counts {
+        let now = now_ns();
+        let state = match self.state.lock() {
+            Ok(mut state) => {
+                state.drain();
+                state.joiner.expire(now);
+                state
+            }
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        let tally = state.joiner.tally();
+        Counts {
+            bios: tally.bios,
+            lost: state.lost,
+            joined_blocks: tally.joined_blocks,
+            unknown_blocks: tally.unknown_blocks,
+            ambiguous_blocks: tally.ambiguous_blocks,
+            expired: tally.expired,
+            forgotten: tally.forgotten,
+            pending: state.joiner.pending() as u64,
+            memory_bytes: (self.ring_bytes + state.joiner.bytes()) as u64,
+        }
+    }
+}
+
+impl State {
+    /// Takes what is in the ring, and returns whether something is hidden.
+    fn drain(&mut self) -> bool {
+        let joiner = &mut self.joiner;
+        let drained = self.seen.drain(|bio| joiner.insert(bio));
+        if drained.has_lost {
+            joiner.forget_all();
+        }
+        if !drained.is_behind {
+            joiner.caught_up();
+        }
+        self.lost += drained.lost;
+        drained.is_behind
+    }
+}
+
+impl Disk {
+    /// Checks that there is such a disk, and that it is a whole one.
+    fn check(self) -> Result<(), Refused> {
+        let folder = PathBuf::from(format!("/sys/dev/block/{self}"));
+        std::fs::metadata(&folder).map_err(|source| Refused::NoDisk { disk: self, source })?;
+        if folder.join("partition").exists() { Err(Refused::Partition { disk: self }) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// The kernel's `ktime_get_ns`, by which observations are stamped. It needs no system call.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}

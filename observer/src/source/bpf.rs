@@ -1,0 +1,128 @@
+//! Bios seen by the BPF program of `observer/bpf/`.
+
+use super::kernel::{Ends, is_locked_down};
+use super::{Drained, Seen};
+use crate::join::Bio;
+use crate::mapping::Mapping;
+use crate::record::Decoder;
+use crate::ring::Ring;
+use crate::{Disk, Refused, Wants};
+use aya::maps::{Map, MapError};
+use aya::programs::{BtfTracePoint, ProgramError};
+use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+
+static PROGRAM: &[u8] = aya::include_bytes_aligned!("../../bpf/observe.bpf.o");
+
+/// The loaded program and its ring. The kernel removes both when this is dropped.
+pub(crate) struct Bpf {
+    ring: Ring,
+    lost: Mapping,
+    lost_before: u64,
+    decoder: Decoder,
+    // It holds the program's descriptors.
+    _loaded: Ebpf,
+}
+
+impl Bpf {
+    /// Loads and attaches the program, with a ring of `ring_bytes`, a power of two of pages.
+    pub fn begin(disk: Disk, wants: Wants, ring_bytes: usize) -> Result<Self, Refused> {
+        Self::begin_with(PROGRAM, disk, wants, ring_bytes)
+    }
+
+    fn begin_with(program: &[u8], disk: Disk, wants: Wants, ring_bytes: usize) -> Result<Self, Refused> {
+        if is_locked_down() {
+            return Err(Refused::LockedDown);
+        }
+        let types = Btf::from_sys_fs().map_err(|error| Refused::NoTypes(chain(&error)))?;
+        let ends = Ends::look_up(&types);
+        let wanted = [wants.reads, wants.files || wants.names, wants.names].map(u32::from);
+        let page_shift = rustix::param::page_size().trailing_zeros();
+        let ring_entries = u32::try_from(ring_bytes).map_err(|_| Refused::Memory { given: ring_bytes, least: ring_bytes })?;
+
+        let mut loader = EbpfLoader::new();
+        loader.btf(Some(&types)).set_max_entries("ring", ring_entries);
+        loader.set_global("DISK_MAJOR", &disk.major, true).set_global("DISK_MINOR", &disk.minor, true);
+        loader.set_global("PAGE_SHIFT", &page_shift, true);
+        for (global, value) in ["WANT_READS", "WANT_FILES", "WANT_NAMES"].into_iter().zip(&wanted) {
+            loader.set_global(global, value, true);
+        }
+        for (global, address) in ends.globals() {
+            loader.set_global(global, address, true);
+        }
+        let mut loaded = loader.load(program).map_err(refused_load)?;
+        let program = loaded.program_mut("observe").expect("the object has the program");
+        let program: &mut BtfTracePoint = program.try_into().map_err(refused_program)?;
+        program.load("block_bio_queue", &types).map_err(refused_program)?;
+
+        // The maps before the program: what it sees first is not missed.
+        let ring =
+            Ring::new(map_fd(&loaded, "ring"), ring_bytes).map_err(|source| Refused::NotAllowed { what: "mmap of the ring", source })?;
+        let lost = Mapping::new(map_fd(&loaded, "lost"), 0, rustix::param::page_size(), false);
+        let lost = lost.map_err(|source| Refused::NotAllowed { what: "mmap of the count of losses", source })?;
+        let program = loaded.program_mut("observe").expect("the object has the program");
+        let program: &mut BtfTracePoint = program.try_into().map_err(refused_program)?;
+        program.attach().map_err(refused_program)?;
+        Ok(Self { ring, lost, lost_before: 0, decoder: Decoder::default(), _loaded: loaded })
+    }
+}
+
+impl Seen for Bpf {
+    fn drain(&mut self, mut each: impl FnMut(Bio)) -> Drained {
+        let decoder = &mut self.decoder;
+        let is_behind = self.ring.drain(|record| {
+            if let Some(bio) = decoder.decode(record) {
+                each(bio);
+            }
+        });
+        // After the ring: whatever was lost before the request arrived is in the count by now.
+        let lost = self.lost.word(0).load(Ordering::Acquire);
+        let lost_now = lost - std::mem::replace(&mut self.lost_before, lost);
+        Drained { is_behind, has_lost: lost_now > 0, lost: lost_now }
+    }
+}
+
+fn map_fd<'a>(loaded: &'a Ebpf, name: &str) -> BorrowedFd<'a> {
+    match loaded.map(name).expect("the object has the map") {
+        Map::RingBuf(data) | Map::Array(data) => data.fd().as_fd(),
+        _ => unreachable!("the object has no other maps of these names"),
+    }
+}
+
+fn refused_load(error: EbpfError) -> Refused {
+    match error {
+        EbpfError::MapError(MapError::CreateError { io_error, .. }) => refused_call("bpf", io_error, "a map"),
+        other => Refused::Program(chain(&other)),
+    }
+}
+
+fn refused_program(error: ProgramError) -> Refused {
+    match error {
+        ProgramError::LoadError { io_error, verifier_log } => match io_error.kind() {
+            io::ErrorKind::PermissionDenied if verifier_log.to_string().is_empty() => refused_call("bpf", io_error, "the program"),
+            _ => Refused::Program(format!("{io_error}\n{verifier_log}")),
+        },
+        ProgramError::SyscallError(call) => refused_call(call.call, call.io_error, "the program"),
+        other => Refused::Program(chain(&other)),
+    }
+}
+
+fn refused_call(call: &'static str, source: io::Error, what: &str) -> Refused {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => Refused::NotAllowed { what: call, source },
+        _ => Refused::Program(format!("{call} of {what}: {source}")),
+    }
+}
+
+/// Returns an error's message with those of its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        message = format!("{message}: {error}");
+        cause = error.source();
+    }
+    message
+}
