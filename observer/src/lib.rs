@@ -21,6 +21,6 @@ mod runs;
 mod source;
 
 pub use observation::{Comm, File, Lifetime, Name, Observation, Operation, Source};
-pub use observer::{Counts, Disk, Observer, Wants};
+pub use observer::{Counts, Disk, Means, Observer, Wants};
 pub use refused::Refused;
 pub use runs::{BLOCK_BYTES, Run, Runs};

@@ -1,7 +1,7 @@
 //! Memory that is shared with the kernel.
 //!
 //! 1. What both sides change while the other one looks is read and written as atomic words.
-//! 2. Anything else is copied out, and only where the kernel does not write: a word that it published says so.
+//! 2. Anything else is copied out, and only where the kernel does not write: a word that it has published marks them.
 
 #![allow(unsafe_code)] // mmap, and loads from its memory
 

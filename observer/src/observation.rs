@@ -1,4 +1,4 @@
-//! What the kernel knew of one bio, in the words of a server.
+//! The kernel's knowledge of one bio, in the words of a server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ pub enum Operation {
     WriteZeroes,
 }
 
-/// How long the content will live, as its writer said it by `fcntl(F_SET_RW_HINT)`.
+/// The expected life of the content, which its writer gave by `fcntl(F_SET_RW_HINT)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Lifetime {
-    /// Nothing was said.
+    /// The writer gave none.
     NotSet,
-    /// It was said that nothing is known.
+    /// The writer does not know it.
     None,
     Short,
     Medium,
@@ -29,7 +29,7 @@ pub enum Lifetime {
     Extreme,
 }
 
-/// Where the file of a bio was found.
+/// The place in the kernel where a bio's file was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Source {
     /// A page of the bio: buffered and mapped writes.
@@ -72,7 +72,7 @@ pub struct File {
     pub(crate) offset: Option<u64>,
 }
 
-/// What the kernel knew of one bio.
+/// The kernel's knowledge of one bio.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Observation {
     pub operation: Operation,

@@ -4,7 +4,7 @@ use crate::join::Joiner;
 use crate::observation::Operation;
 use crate::refused::Refused;
 use crate::runs::Runs;
-use crate::source::{Bpf, Seen};
+use crate::source::Sight;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub struct Disk {
     pub minor: u32,
 }
 
-/// What is to be found out, beyond what each bio has at hand.
+/// The facts to look for, beyond those that each bio has at hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wants {
     /// The file: its inode, its owner, and the place in it.
@@ -28,7 +28,7 @@ pub struct Wants {
     pub reads: bool,
 }
 
-/// What an observer has counted.
+/// The counts of an observer since it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Bios of the disk that were seen, without those that were lost.
@@ -54,34 +54,62 @@ pub struct Counts {
 /// The observer of one disk. Threads may share it.
 pub struct Observer {
     wants: Wants,
-    ring_bytes: usize,
     state: Mutex<State>,
 }
 
 struct State {
-    seen: Bpf,
+    sight: Sight,
     joiner: Joiner,
     lost: u64,
 }
 
+/// By what the kernel is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Means {
+    /// A BPF program, which needs the kernel's BTF.
+    Bpf,
+    /// The classic tracepoint `block:block_bio_queue`: without files, lifetimes and control groups.
+    Tracepoint,
+}
+
 /// Below this a ring would lose what a single request of a big file brings.
 const MEMORY_BYTES_MIN: usize = 128 << 10;
-/// As much as the kernel takes for a ring on each architecture.
-const RING_BYTES_MAX: usize = 64 << 20;
 
 impl Observer {
-    /// Begins to observe a disk, with at most `memory_bytes`, half of it for the ring.
+    /// Begins to observe a disk, with at most `memory_bytes`, half of it for rings: by BPF, or by the tracepoint where there is no BPF.
+    ///
+    /// # Errors
+    /// Returns why neither is possible.
     pub fn begin(disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
+        let bpf = match Self::begin_by(Means::Bpf, disk, wants, memory_bytes) {
+            Err(refused @ (Refused::NoTypes(_) | Refused::Program(_) | Refused::NotAllowed { .. })) => refused,
+            other => return other,
+        };
+        let tracepoint = Self::begin_by(Means::Tracepoint, disk, wants, memory_bytes);
+        tracepoint.map_err(|tracepoint| Refused::Neither { bpf: Box::new(bpf), tracepoint: Box::new(tracepoint) })
+    }
+
+    /// Begins to observe a disk by these means only.
+    ///
+    /// # Errors
+    /// Returns why that is not possible.
+    pub fn begin_by(means: Means, disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
         disk.check()?;
         let least = MEMORY_BYTES_MIN.max(2 * rustix::param::page_size());
         if memory_bytes < least {
             return Err(Refused::Memory { given: memory_bytes, least });
         }
-        // The largest power of two that is not above the half.
-        let ring_bytes = (1 << (memory_bytes / 2).ilog2()).min(RING_BYTES_MAX);
-        let seen = Bpf::begin(disk, wants, ring_bytes)?;
-        let joiner = Joiner::new(memory_bytes - ring_bytes);
-        Ok(Self { wants, ring_bytes, state: Mutex::new(State { seen, joiner, lost: 0 }) })
+        let sight = Sight::begin(means, disk, wants, memory_bytes / 2)?;
+        let joiner = Joiner::new(memory_bytes / 2);
+        Ok(Self { wants, state: Mutex::new(State { sight, joiner, lost: 0 }) })
+    }
+
+    /// Returns by what it asks the kernel.
+    pub fn means(&self) -> Means {
+        match self.state.lock() {
+            Ok(state) => state.sight.means(),
+            Err(poisoned) => poisoned.into_inner().sight.means(),
+        }
     }
 
     /// Returns what the kernel knew of a request that has arrived: `length` bytes at `offset` of the disk. Each request is to be looked up
@@ -91,7 +119,7 @@ impl Observer {
             return Runs::unknown(offset, length);
         }
         let now = now_ns();
-        // A panic under the lock has left a state that nothing can be said of.
+        // A panic under the lock has left a state in which nothing is certain.
         let Ok(mut state) = self.state.lock() else { return Runs::unknown(offset, length) };
         let is_behind = state.drain();
         state.joiner.expire(now);
@@ -119,7 +147,7 @@ impl Observer {
             expired: tally.expired,
             forgotten: tally.forgotten,
             pending: state.joiner.pending() as u64,
-            memory_bytes: (self.ring_bytes + state.joiner.bytes()) as u64,
+            memory_bytes: (state.sight.bytes() + state.joiner.bytes()) as u64,
         }
     }
 }
@@ -128,7 +156,7 @@ impl State {
     /// Takes what is in the ring, and returns whether something is hidden.
     fn drain(&mut self) -> bool {
         let joiner = &mut self.joiner;
-        let drained = self.seen.drain(|bio| joiner.insert(bio));
+        let drained = self.sight.drain(|bio| joiner.insert(bio));
         if drained.has_lost {
             joiner.forget_all();
         }

@@ -6,7 +6,7 @@ use crate::observation::{Comm, File, Lifetime, Name, Observation, Operation, Sou
 const META: u8 = 1;
 const FUA: u8 = 2;
 const LINEAR: u8 = 4;
-/// Where a record without a file ends, and where a name begins.
+/// The end of a record without a file, and the place of the name.
 const BYTES_WITHOUT_FILE: usize = 56;
 const NAME_AT: usize = 88;
 

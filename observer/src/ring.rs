@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering;
 /// Bits of a record's header, whose other bits are its length.
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
-const HEADER_BYTES: u64 = 8;
+const HEADER_BYTES: usize = 8;
 /// More than a record of the program.
 const RECORD_BYTES_MAX: usize = 512;
-/// How often a record is looked at that is being copied; that takes some ten nanoseconds.
+/// Looks at a record that is being copied, before the reader goes on without it; a copy takes tens of nanoseconds.
 const PATIENCE: u32 = 200;
 
 /// A ring buffer, of which this is the only reader.
@@ -53,10 +53,10 @@ impl Ring {
             let bytes = header & !DISCARDED;
             if header & DISCARDED == 0 {
                 let record = &mut record[..(bytes as usize).min(RECORD_BYTES_MAX)];
-                self.producer.copy(place + HEADER_BYTES as usize, record);
+                self.producer.copy(place + HEADER_BYTES, record);
                 each(record);
             }
-            self.position += (u64::from(bytes) + HEADER_BYTES).next_multiple_of(8);
+            self.position += (u64::from(bytes) + HEADER_BYTES as u64).next_multiple_of(8);
         }
         if self.position != begin {
             // Writers may have the room from now on: everything has been copied.

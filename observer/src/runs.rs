@@ -19,7 +19,7 @@ pub struct Run {
     facts: Facts,
 }
 
-/// What is known of each block of a request.
+/// The blocks of a request with what is known of each: runs, in the order of their places.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     // Most requests are one run, which needs no allocation.
@@ -27,7 +27,7 @@ pub struct Runs {
     rest: Vec<Run>,
 }
 
-/// What a part of a request has found.
+/// The facts that a part of a request has found.
 #[derive(Clone, Debug)]
 pub(crate) enum Facts {
     Known(Arc<Observation>),
@@ -71,7 +71,7 @@ impl Run {
         }
     }
 
-    /// Returns where the run's first byte is in its file, in bytes from the file's start, if that is known. The run's other bytes follow it.
+    /// Returns the place of the run's first byte in its file, in bytes from the file's start, if it is known. The other bytes follow it.
     pub fn file_offset(&self) -> Option<u64> {
         self.observation()?.file_offset(self.offset)
     }

@@ -58,6 +58,9 @@ package_of() {
     losetup | mount | blkid | findmnt | fallocate | taskset) echo util-linux ;;
     sfdisk) echo fdisk ;;
     cc) echo build-essential ;;
+    clang) echo clang ;;
+    llvm-strip) echo llvm ;;
+    libbpf-dev) echo libbpf-dev ;;
     pkg-config) echo pkg-config ;;
     debootstrap) echo debootstrap ;;
     qemu-system-x86_64) echo qemu-system-x86 ;;
@@ -76,6 +79,7 @@ package_of() {
 
 have() {
     case "$1" in
+    libbpf-dev) [[ -f /usr/include/bpf/bpf_helpers.h ]] ;;
     python3-libnbd) [[ -x /usr/bin/python3 ]] && /usr/bin/python3 -c 'import nbd' 2>/dev/null ;;
     *) command -v "$1" >/dev/null 2>&1 || [[ -x /usr/sbin/$1 || -x /sbin/$1 ]] ;;
     esac

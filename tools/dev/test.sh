@@ -3,9 +3,10 @@
 #
 # usage: ./dev test [--crash-minutes N] [--only STAGE]...
 #
-# Stages, in order: fmt, clippy, fuzz, doc, shell, deny, tests, crash, hostile, kill9, cuts. `fuzz` checks that the targets of ./dev fuzz
-# compile; `tests` are all tests of cargo: unit, property, end to end, style; crash, hostile, kill9 and cuts are short runs of those
-# commands.
+# Stages, in order: fmt, clippy, fuzz, doc, shell, deny, bpf, tests, made, crash, hostile, kill9, cuts. `fuzz` checks that the targets of
+# ./dev fuzz compile; `bpf` that the observer's object was made of its sources; `tests` are all tests of cargo: unit, property, end to
+# end, style; `made` are the observer's with an object that the clang of this machine makes; crash, hostile, kill9 and cuts are short runs
+# of those commands.
 # Warnings of the compiler, lints, formatting and shellcheck's warnings are errors only on the versions that .ci/toolchain names;
 # on others they are shown and counted, because new versions have new rules.
 # Each line `test result:` of cargo is counted; a stage that is no cargo test counts as one. A test that cannot run here says
@@ -178,7 +179,19 @@ if wanted deny; then
         skip_stage deny "cargo-deny is not installed (the licences are checked by the style tests all the same)" allowed
     fi
 fi
+stage bpf bash tools/dev/bpf.sh --check
 cargo_tests tests --workspace
+if wanted made; then
+    if ! { have clang && have llvm-strip && have libbpf-dev; }; then
+        skip_stage made "clang, llvm or libbpf-dev is not installed (the committed object is tested all the same)" allowed
+    elif ONEFOLD_BPF_OBJECT="$(target_dir)/bpf/observe.bpf.o" && bash tools/dev/bpf.sh --into "$ONEFOLD_BPF_OBJECT"; then
+        export ONEFOLD_BPF_OBJECT
+        cargo_tests made -p onefold-observer --features made-object
+    else
+        failed=$((failed + 1))
+        finish made 0 "FAILED: the BPF program does not compile"
+    fi
+fi
 # Each mode has a third of the time, and so has the change between modes.
 crash_stage() {
     local mode minutes

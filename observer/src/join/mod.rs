@@ -23,7 +23,7 @@ use segments::Segments;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How long an observation waits for its request, in nanoseconds.
+/// The time that an observation waits for its request, in nanoseconds.
 pub(crate) const WAITS_NS: u64 = 5_000_000_000;
 /// The most requests that may wait for hidden observations.
 const OWED_MAX: usize = 256;
@@ -51,7 +51,7 @@ impl From<Operation> for Class {
 /// A bio as it comes out of the ring.
 #[derive(Clone, Debug)]
 pub(crate) struct Bio {
-    /// When it was seen: nanoseconds of CLOCK_MONOTONIC.
+    /// The time at which it was seen: nanoseconds of CLOCK_MONOTONIC.
     pub time: u64,
     pub start: u64,
     /// In sectors, as `start` is; the first one behind the bio.
@@ -67,7 +67,7 @@ pub(crate) struct Range {
     pub end: u64,
 }
 
-/// What has happened so far.
+/// The counts since the beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Tally {
     pub bios: u64,

@@ -1,4 +1,4 @@
-//! Which observations wait for which sectors.
+//! The sectors, with the observations that wait for each of them.
 //!
 //! 1. Segments of one class do not overlap, and none is empty.
 //! 2. Each segment has at least one observation, the oldest first.

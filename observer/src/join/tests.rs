@@ -30,7 +30,7 @@ fn bio(time: u64, process: u32, start: u64, end: u64) -> Bio {
     Bio { time, start, end, observation: observation(Operation::Write, process, start) }
 }
 
-/// What a request of whole sectors finds: for each run its sectors, and the process or why there is none.
+/// Takes a request of whole sectors. Returns for each run its sectors, and the process or the reason why there is none.
 fn taken(joiner: &mut Joiner, start: u64, end: u64) -> Vec<(u64, Result<u32, &'static str>)> {
     let runs = joiner.take(Operation::Write, start * SECTOR_BYTES, (end - start) * SECTOR_BYTES, 0, false);
     runs.iter().map(|run| (run.length() / SECTOR_BYTES, found(run))).collect()

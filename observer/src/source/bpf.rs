@@ -1,7 +1,7 @@
 //! Bios seen by the BPF program of `observer/bpf/`.
 
 use super::kernel::{Ends, is_locked_down};
-use super::{Drained, Seen};
+use super::{Drained, ring_bytes_within};
 use crate::join::Bio;
 use crate::mapping::Mapping;
 use crate::record::Decoder;
@@ -14,6 +14,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 
+#[cfg(feature = "made-object")]
+static PROGRAM: &[u8] = aya::include_bytes_aligned!(env!("ONEFOLD_BPF_OBJECT"));
+#[cfg(not(feature = "made-object"))]
 static PROGRAM: &[u8] = aya::include_bytes_aligned!("../../bpf/observe.bpf.o");
 
 /// The loaded program and its ring. The kernel removes both when this is dropped.
@@ -22,17 +25,15 @@ pub(crate) struct Bpf {
     lost: Mapping,
     lost_before: u64,
     decoder: Decoder,
+    ring_bytes: usize,
     // It holds the program's descriptors.
     _loaded: Ebpf,
 }
 
 impl Bpf {
-    /// Loads and attaches the program, with a ring of `ring_bytes`, a power of two of pages.
-    pub fn begin(disk: Disk, wants: Wants, ring_bytes: usize) -> Result<Self, Refused> {
-        Self::begin_with(PROGRAM, disk, wants, ring_bytes)
-    }
-
-    fn begin_with(program: &[u8], disk: Disk, wants: Wants, ring_bytes: usize) -> Result<Self, Refused> {
+    /// Loads and attaches the program, with a ring of at most `memory_bytes`.
+    pub fn begin(disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
+        let ring_bytes = ring_bytes_within(memory_bytes);
         if is_locked_down() {
             return Err(Refused::LockedDown);
         }
@@ -52,7 +53,7 @@ impl Bpf {
         for (global, address) in ends.globals() {
             loader.set_global(global, address, true);
         }
-        let mut loaded = loader.load(program).map_err(refused_load)?;
+        let mut loaded = loader.load(PROGRAM).map_err(refused_load)?;
         let program = loaded.program_mut("observe").expect("the object has the program");
         let program: &mut BtfTracePoint = program.try_into().map_err(refused_program)?;
         program.load("block_bio_queue", &types).map_err(refused_program)?;
@@ -65,12 +66,16 @@ impl Bpf {
         let program = loaded.program_mut("observe").expect("the object has the program");
         let program: &mut BtfTracePoint = program.try_into().map_err(refused_program)?;
         program.attach().map_err(refused_program)?;
-        Ok(Self { ring, lost, lost_before: 0, decoder: Decoder::default(), _loaded: loaded })
+        Ok(Self { ring, lost, lost_before: 0, decoder: Decoder::default(), ring_bytes, _loaded: loaded })
     }
-}
 
-impl Seen for Bpf {
-    fn drain(&mut self, mut each: impl FnMut(Bio)) -> Drained {
+    /// Returns the bytes of the ring.
+    pub fn bytes(&self) -> usize {
+        self.ring_bytes
+    }
+
+    /// Passes on each bio that was seen before this began.
+    pub fn drain(&mut self, mut each: impl FnMut(Bio)) -> Drained {
         let decoder = &mut self.decoder;
         let is_behind = self.ring.drain(|record| {
             if let Some(bio) = decoder.decode(record) {

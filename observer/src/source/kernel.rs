@@ -1,4 +1,4 @@
-//! What the running kernel says about itself: its types, its functions, whether it is locked down.
+//! The running kernel's own account of its types and functions, and of whether it is locked down.
 
 use aya_obj::btf::{Btf, BtfKind};
 use std::fs::File;
