@@ -1,9 +1,9 @@
 //! Shows what an observer sees of a disk, and what each bio costs.
 //!
-//! `observe MAJOR:MINOR SECONDS [files] [names] [reads] [tracepoint] [quiet]`, as root. It has no requests to join, so it asks for the whole
-//! disk every two milliseconds. The last line has tab-separated values, and is all that it prints with `quiet`: the runs of the BPF program
-//! (bios of all disks), the nanoseconds of each run, bios of the disk, losses, ambiguous blocks. The kernel measures the nanoseconds while
-//! kernel.bpf_stats_enabled is 1; otherwise they are 0.
+//! `observe MAJOR:MINOR SECONDS [files] [names] [reads] [tracepoint] [quiet]`, as root. It has no requests to join, so it asks for the
+//! whole disk every two milliseconds. The last line has tab-separated values, and is all that it prints with `quiet`: the runs of the
+//! BPF program (bios of all disks), the nanoseconds of each run, bios of the disk, losses, ambiguous blocks. The kernel measures the
+//! nanoseconds while kernel.bpf_stats_enabled is 1; otherwise they are 0.
 
 use aya::programs::loaded_programs;
 use onefold_observer::{Disk, Means, Observer, Operation, Run, Wants};

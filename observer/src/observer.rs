@@ -33,7 +33,7 @@ pub struct Wants {
 pub struct Counts {
     /// Bios of the disk that were seen, without those that were lost.
     pub bios: u64,
-    /// Bios for which the ring had no room.
+    /// Bios for which a ring had no room. By the tracepoint they may be of other disks of the same kind, for these share the rings.
     pub lost: u64,
     /// Blocks of requests that were joined to an observation.
     pub joined_blocks: u64,

@@ -6,8 +6,9 @@
 #   --check       compile nothing: fail if a source or the object has changed since the object was made
 #   --into FILE   compile into FILE, and leave the committed object alone
 #
-# The object is in the tree, so that a build needs no clang. Beside it, observer/bpf/observe.sha256 has the digests of its sources, and its
-# own. Another version of clang makes another object of the same sources; both are right, so --check does not compare objects. Needs clang 14 or newer, llvm-strip and libbpf's headers; installs what is missing, by apt.
+# The object is in the tree, so that a build needs no clang. Beside it, observer/bpf/observe.sha256 has the digests of its sources, and
+# its own. Another version of clang makes another object of the same sources; both are right, so --check does not compare objects.
+# It needs clang 14 or newer, llvm-strip and libbpf's headers, and installs what is missing by apt.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

@@ -33,18 +33,23 @@ pub(crate) struct Bpf {
 impl Bpf {
     /// Loads and attaches the program, with a ring of at most `memory_bytes`.
     pub fn begin(disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
-        let ring_bytes = ring_bytes_within(memory_bytes);
         if is_locked_down() {
             return Err(Refused::LockedDown);
         }
         let types = Btf::from_sys_fs().map_err(|error| Refused::NoTypes(chain(&error)))?;
-        let ends = Ends::look_up(&types);
+        Self::begin_on(&types, disk, wants, memory_bytes)
+    }
+
+    /// Loads and attaches the program on a kernel of these types.
+    fn begin_on(types: &Btf, disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
+        let ring_bytes = ring_bytes_within(memory_bytes);
+        let ends = Ends::look_up(types);
         let wanted = [wants.reads, wants.files || wants.names, wants.names].map(u32::from);
         let page_shift = rustix::param::page_size().trailing_zeros();
         let ring_entries = u32::try_from(ring_bytes).map_err(|_| Refused::Memory { given: ring_bytes, least: ring_bytes })?;
 
         let mut loader = EbpfLoader::new();
-        loader.btf(Some(&types)).set_max_entries("ring", ring_entries);
+        loader.btf(Some(types)).set_max_entries("ring", ring_entries);
         loader.set_global("DISK_MAJOR", &disk.major, true).set_global("DISK_MINOR", &disk.minor, true);
         loader.set_global("PAGE_SHIFT", &page_shift, true);
         for (global, value) in ["WANT_READS", "WANT_FILES", "WANT_NAMES"].into_iter().zip(&wanted) {
@@ -56,7 +61,7 @@ impl Bpf {
         let mut loaded = loader.load(PROGRAM).map_err(refused_load)?;
         let program = loaded.program_mut("observe").expect("the object has the program");
         let program: &mut BtfTracePoint = program.try_into().map_err(refused_program)?;
-        program.load("block_bio_queue", &types).map_err(refused_program)?;
+        program.load("block_bio_queue", types).map_err(refused_program)?;
 
         // The maps before the program: what it sees first is not missed.
         let ring =
@@ -92,7 +97,7 @@ impl Bpf {
 fn map_fd<'a>(loaded: &'a Ebpf, name: &str) -> BorrowedFd<'a> {
     match loaded.map(name).expect("the object has the map") {
         Map::RingBuf(data) | Map::Array(data) => data.fd().as_fd(),
-        _ => unreachable!("the object has no other maps of these names"),
+        _ => panic!("the object has no other maps of these names"),
     }
 }
 
@@ -130,4 +135,41 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aya::Endianness;
+    use std::io::Write;
+
+    /// The kernel's types without some of them, as where file systems are modules.
+    fn types_without(names: &[&str]) -> Btf {
+        let mut bytes = std::fs::read("/sys/kernel/btf/vmlinux").unwrap();
+        for name in names {
+            let text = format!("\0{name}\0");
+            let at = bytes.windows(text.len()).position(|window| window == text.as_bytes());
+            if let Some(at) = at {
+                bytes[at + 1] = b'?';
+            }
+        }
+        Btf::parse(&bytes, Endianness::default()).unwrap()
+    }
+
+    #[test]
+    fn a_kernel_without_the_types_of_file_systems_takes_the_program() {
+        if !rustix::process::geteuid().is_root() || !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() || is_locked_down() {
+            let test = "a_kernel_without_the_types_of_file_systems_takes_the_program";
+            writeln!(std::io::stderr(), "SKIPPED {test}: loading a program needs root and BTF").unwrap();
+            return;
+        }
+        let wants = Wants { files: true, names: true, reads: true };
+        let disk = Disk { major: 7, minor: 0 };
+        for lacking in
+            [&["btrfs_bio", "btrfs_inode"][..], &["xfs_buf", "xfs_buf_ops"], &["iomap_dio"], &["btrfs_bio", "xfs_buf", "iomap_dio"]]
+        {
+            let begun = Bpf::begin_on(&types_without(lacking), disk, wants, 1 << 20);
+            assert!(begun.is_ok(), "without {lacking:?}: {}", begun.err().unwrap());
+        }
+    }
 }
