@@ -27,6 +27,8 @@ const volatile __u64 IOMAP_DIRECT_END = 0;
 const volatile __u64 DISK_DIRECT_END = 0;
 const volatile __u64 DISK_DIRECT_ASYNC_END = 0;
 const volatile __u64 WAITED_FOR_END = 0;
+const volatile __u64 OLD_DIRECT_END = 0;
+const volatile __u64 OLD_DIRECT_ASYNC_END = 0;
 const volatile __u64 BTRFS_END = 0;
 const volatile __u64 XFS_BUFFER_END = 0;
 
@@ -110,6 +112,11 @@ static __always_inline __u32 put_name(const void *name, struct observation *seen
     return bytes > 0 && bytes <= NAME_BYTES ? BYTES_WITHOUT_NAME + bytes : BYTES_WITHOUT_NAME;
 }
 
+static __always_inline int is(unsigned long end, __u64 function)
+{
+    return function && end == function;
+}
+
 /* Returns how long the record is with the file. */
 static __always_inline __u32 put_file(struct bio *bio, struct observation *seen)
 {
@@ -119,7 +126,7 @@ static __always_inline __u32 put_file(struct bio *bio, struct observation *seen)
     struct inode *inode = 0;
 
     /* Who submitted it first, then the page: the memory of a direct write may be another file's page cache. */
-    if (IOMAP_DIRECT_END && end == IOMAP_DIRECT_END) {
+    if (is(end, IOMAP_DIRECT_END)) {
         struct iomap_dio *direct = bio->bi_private;
         struct kiocb *request = BPF_CORE_READ(direct, iocb);
         struct file *file = BPF_CORE_READ(request, ki_filp);
@@ -131,7 +138,7 @@ static __always_inline __u32 put_file(struct bio *bio, struct observation *seen)
         seen->file_offset = BPF_CORE_READ(request, ki_pos) + BPF_CORE_READ(direct, size) - seen->bytes;
         seen->facts |= FACT_LINEAR;
         seen->source = SOURCE_DIRECT;
-    } else if (BTRFS_END && end == BTRFS_END) {
+    } else if (is(end, BTRFS_END)) {
         struct btrfs_bio *outer = (void *)bio - bpf_core_field_offset(struct btrfs_bio, bio);
         struct btrfs_inode *owner = BPF_CORE_READ(outer, inode);
 
@@ -139,12 +146,12 @@ static __always_inline __u32 put_file(struct bio *bio, struct observation *seen)
         seen->file_offset = BPF_CORE_READ(outer, file_offset);
         seen->facts |= FACT_LINEAR;
         seen->source = SOURCE_BTRFS;
-    } else if (XFS_BUFFER_END && end == XFS_BUFFER_END) {
+    } else if (is(end, XFS_BUFFER_END)) {
         seen->source = SOURCE_XFS_BUFFER;
         return WANT_NAMES ? put_name(BPF_CORE_READ((struct xfs_buf *)bio->bi_private, b_ops, name), seen) : BYTES_WITHOUT_NAME;
-    } else if ((DISK_DIRECT_END && end == DISK_DIRECT_END) || (DISK_DIRECT_ASYNC_END && end == DISK_DIRECT_ASYNC_END)) {
+    } else if (is(end, DISK_DIRECT_END) || is(end, DISK_DIRECT_ASYNC_END)) {
         seen->source = SOURCE_DISK;
-    } else if (!WAITED_FOR_END || end != WAITED_FOR_END) {
+    } else if (!is(end, WAITED_FOR_END) && !is(end, OLD_DIRECT_END) && !is(end, OLD_DIRECT_ASYNC_END)) {
         inode = of_page_cache(bio, seen);
     }
     if (!inode)

@@ -13,6 +13,8 @@
 //! The module has no clock: times come with the observations and the requests. What it cannot know: of two writes to one sector that are
 //! under way at once, with the observation of the first one lost, the first request may get the facts of the second.
 
+#[cfg(test)]
+mod late_tests;
 mod segments;
 #[cfg(test)]
 mod tests;
@@ -273,21 +275,36 @@ impl Joiner {
         }
     }
 
-    /// A bio has become visible: requests that came after it and before now have used it up.
+    /// A bio has become visible: each sector of it has been used up by the oldest request that came after the bio and found nothing.
     fn pay(&mut self, bio: Range, time: u64) {
         let mut still_owed = Vec::new();
+        let mut unpaid = vec![bio];
         for owed in std::mem::take(&mut self.owed) {
-            let (start, end) = (owed.range.start.max(bio.start), owed.range.end.min(bio.end));
-            if owed.range.class != bio.class || start >= end || owed.time <= time {
-                still_owed.push(owed);
-                continue;
+            let mut left = vec![owed.range];
+            let common: Vec<Range> = unpaid.iter().filter_map(|part| part.common(owed.range)).collect();
+            for paid in common.into_iter().filter(|_| owed.time > time) {
+                self.use_up(paid, |_, _, _| {});
+                left = left.into_iter().flat_map(|part| part.without(paid)).collect();
+                unpaid = unpaid.into_iter().flat_map(|part| part.without(paid)).collect();
             }
-            self.use_up(Range { start, end, ..bio }, |_, _, _| {});
-            let before = Range { end: start, ..owed.range };
-            let behind = Range { start: end, ..owed.range };
-            still_owed.extend([before, behind].into_iter().filter(|range| range.start < range.end).map(|range| Owed { range, ..owed }));
+            still_owed.extend(left.into_iter().map(|range| Owed { range, ..owed }));
         }
         self.owed = still_owed;
+    }
+}
+
+impl Range {
+    /// Returns the sectors that both have.
+    fn common(self, other: Self) -> Option<Self> {
+        let (start, end) = (self.start.max(other.start), self.end.min(other.end));
+        (self.class == other.class && start < end).then_some(Self { start, end, ..self })
+    }
+
+    /// Returns what is left of it without the other one, which is of the same class.
+    fn without(self, other: Self) -> impl Iterator<Item = Self> {
+        let before = Self { end: self.end.min(other.start), ..self };
+        let behind = Self { start: self.start.max(other.end), ..self };
+        [before, behind].into_iter().filter(|range| range.start < range.end)
     }
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const SECTORS: u64 = 64;
-const PLENTY: usize = 1 << 30;
+pub(super) const PLENTY: usize = 1 << 30;
 
 /// An observation of `process`, in a file whose bytes begin at the disk's byte 0.
 fn observation(operation: Operation, process: u32, start: u64) -> Observation {
@@ -26,7 +26,7 @@ fn observation(operation: Operation, process: u32, start: u64) -> Observation {
     }
 }
 
-fn bio(time: u64, process: u32, start: u64, end: u64) -> Bio {
+pub(super) fn bio(time: u64, process: u32, start: u64, end: u64) -> Bio {
     Bio { time, start, end, observation: observation(Operation::Write, process, start) }
 }
 
@@ -176,6 +176,21 @@ fn a_request_that_came_before_its_observation_was_visible_has_used_it() {
     // Once the reader has caught up, nothing older can turn up.
     joiner.caught_up();
     assert!(joiner.owed.is_empty());
+}
+
+/// Two writes of one sector whose requests both came early: the first observation is for the first request only.
+#[test]
+fn an_observation_is_used_by_one_early_request_only() {
+    let mut joiner = Joiner::new(PLENTY);
+    for arrived in [100, 200] {
+        joiner.take(Operation::Write, 0, 8 * SECTOR_BYTES, arrived, true);
+    }
+    joiner.insert(bio(99, 7, 0, 8));
+    assert_eq!((joiner.pending(), joiner.owed.len()), (0, 1));
+    joiner.insert(bio(199, 8, 0, 8));
+    assert_eq!((joiner.pending(), joiner.owed.len()), (0, 0));
+    joiner.insert(bio(299, 9, 0, 8));
+    assert_eq!(taken(&mut joiner, 0, 8), [(8, Ok(9))]);
 }
 
 #[test]

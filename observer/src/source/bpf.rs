@@ -37,13 +37,12 @@ impl Bpf {
             return Err(Refused::LockedDown);
         }
         let types = Btf::from_sys_fs().map_err(|error| Refused::NoTypes(chain(&error)))?;
-        Self::begin_on(&types, disk, wants, memory_bytes)
+        Self::begin_on(&types, &Ends::look_up(&types), disk, wants, memory_bytes)
     }
 
-    /// Loads and attaches the program on a kernel of these types.
-    fn begin_on(types: &Btf, disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
+    /// Loads and attaches the program on a kernel of these types and functions.
+    fn begin_on(types: &Btf, ends: &Ends, disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
         let ring_bytes = ring_bytes_within(memory_bytes);
-        let ends = Ends::look_up(types);
         let wanted = [wants.reads, wants.files || wants.names, wants.names].map(u32::from);
         let page_shift = rustix::param::page_size().trailing_zeros();
         let ring_entries = u32::try_from(ring_bytes).map_err(|_| Refused::Memory { given: ring_bytes, least: ring_bytes })?;
@@ -168,8 +167,11 @@ mod tests {
         for lacking in
             [&["btrfs_bio", "btrfs_inode"][..], &["xfs_buf", "xfs_buf_ops"], &["iomap_dio"], &["btrfs_bio", "xfs_buf", "iomap_dio"]]
         {
-            let begun = Bpf::begin_on(&types_without(lacking), disk, wants, 1 << 20);
+            let types = types_without(lacking);
+            let begun = Bpf::begin_on(&types, &Ends::look_up(&types), disk, wants, 1 << 20);
             assert!(begun.is_ok(), "without {lacking:?}: {}", begun.err().unwrap());
         }
+        let hidden = Bpf::begin_on(&types_without(&[]), &Ends::default(), disk, wants, 1 << 20);
+        assert!(hidden.is_ok(), "without addresses: {}", hidden.err().unwrap());
     }
 }

@@ -44,7 +44,7 @@ const SAMPLE_TYPE: u64 = 1 << 1 | 1 << 2 | 1 << 10;
 /// `watermark`, so that nobody is woken up for each record, and `use_clockid`.
 const FLAGS: u64 = 1 << 14 | 1 << 25;
 const OPEN_CLOSE_ON_EXEC: c_ulong = 1 << 3;
-const SET_FILTER: c_ulong = 0x4008_2406;
+const SET_FILTER: libc::Ioctl = 0x4008_2406;
 /// Places in the first page.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;

@@ -11,11 +11,13 @@ pub(super) struct Ends([u64; Ends::ALL.len()]);
 impl Ends {
     /// The global of the program; the function; the type that its bio leads to. The verifier refuses a program that may reach a type which
     /// the kernel's BTF lacks, as it lacks those of a file system that is a module: then the global stays 0.
-    const ALL: [(&str, &str, &str); 6] = [
+    const ALL: [(&str, &str, &str); 8] = [
         ("IOMAP_DIRECT_END", "iomap_dio_bio_end_io", "iomap_dio"),
         ("DISK_DIRECT_END", "blkdev_bio_end_io", "bio"),
         ("DISK_DIRECT_ASYNC_END", "blkdev_bio_end_io_async", "bio"),
         ("WAITED_FOR_END", "submit_bio_wait_endio", "bio"),
+        ("OLD_DIRECT_END", "dio_bio_end_io", "bio"),
+        ("OLD_DIRECT_ASYNC_END", "dio_bio_end_aio", "bio"),
         ("BTRFS_END", "btrfs_simple_end_io", "btrfs_bio"),
         ("XFS_BUFFER_END", "xfs_buf_bio_end_io", "xfs_buf"),
     ];
