@@ -90,3 +90,60 @@ fn source_of(source: u8) -> Option<Source> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A write of 8 sectors at sector 40, of a page 8192 bytes into its file.
+    fn record(operation: u8, source: u8, name: &[u8]) -> Vec<u8> {
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+        let half_words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+        let parts = [
+            words(&[123, 40, 7]),
+            half_words(&[4096, 1234]),
+            vec![operation, META | LINEAR, 2, source],
+            half_words(&[1000]),
+            b"writer\0\0\0\0\0\0\0\0\0\0".to_vec(),
+            words(&[12, 8192, 9999, 2]),
+            name.to_vec(),
+        ];
+        parts.concat()
+    }
+
+    #[test]
+    fn a_record_is_decoded_field_by_field() {
+        let bio = Decoder::default().decode(&record(1, 1, b"app.db-wal\0")).unwrap();
+        assert_eq!((bio.time, bio.start, bio.end), (123, 40, 48));
+        let seen = &bio.observation;
+        assert_eq!((seen.operation, seen.meta, seen.fua, seen.lifetime), (Operation::Write, true, false, Lifetime::Short));
+        assert_eq!((seen.process, seen.comm.as_bytes(), seen.cgroup), (1234, &b"writer"[..], 7));
+        let file = seen.file.as_ref().unwrap();
+        assert_eq!((file.source, file.inode, file.uid, file.size, file.directory), (Source::PageCache, 12, 1000, 9999, 2));
+        assert_eq!(file.name.as_ref().map(Name::as_bytes), Some(&b"app.db-wal"[..]));
+        assert_eq!((seen.file_offset(40 * 512), seen.file_offset(41 * 512)), (Some(8192), Some(8192 + 512)));
+    }
+
+    #[test]
+    fn a_record_ends_where_the_program_ends_it() {
+        let mut decoder = Decoder::default();
+        let whole = record(3, 1, b"name\0");
+        let without_name = decoder.decode(&whole[..NAME_AT]).unwrap().observation;
+        assert_eq!((without_name.operation, without_name.file.unwrap().name), (Operation::Discard, None));
+        assert_eq!(decoder.decode(&record(1, 0, b"")[..BYTES_WITHOUT_FILE]).unwrap().observation.file, None);
+        for bytes in 0..BYTES_WITHOUT_FILE {
+            assert!(decoder.decode(&whole[..bytes]).is_none(), "{bytes} bytes");
+        }
+        for operation in [2, 4, 7, 255] {
+            assert!(decoder.decode(&record(operation, 1, b"")).is_none(), "operation {operation}");
+        }
+    }
+
+    #[test]
+    fn a_buffer_of_xfs_and_direct_io_to_the_disk_have_no_place_in_a_file() {
+        for source in [4, 5] {
+            let seen = Decoder::default().decode(&record(1, source, b"xfs_agf\0")).unwrap().observation;
+            assert_eq!(seen.file_offset(40 * 512), None);
+        }
+    }
+}

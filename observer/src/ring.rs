@@ -77,3 +77,81 @@ impl Ring {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use std::os::fd::AsFd;
+
+    const RING_BYTES: usize = 1 << 16;
+
+    /// The kernel's side of a ring, in a file of memory. The data is there once: records do not go across the end.
+    struct Writer {
+        all: Mapping,
+        page_bytes: usize,
+        position: usize,
+    }
+
+    impl Writer {
+        fn new() -> (Self, Ring) {
+            let page_bytes = rustix::param::page_size();
+            let file = memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
+            let bytes = 2 * page_bytes + 2 * RING_BYTES;
+            ftruncate(&file, bytes as u64).unwrap();
+            let all = Mapping::new(file.as_fd(), 0, bytes, true).unwrap();
+            let ring = Ring::new(file.as_fd(), RING_BYTES).unwrap();
+            (Self { all, page_bytes, position: 0 }, ring)
+        }
+
+        /// Reserves a record, and returns its place.
+        fn reserve(&mut self, header: u32, content: u32) -> usize {
+            let place = 2 * self.page_bytes + self.position % RING_BYTES;
+            self.all.half_word(place).store(header, Ordering::Relaxed);
+            self.all.half_word(place + HEADER_BYTES).store(content, Ordering::Relaxed);
+            let bytes = usize::try_from(header & !(BUSY | DISCARDED)).unwrap();
+            self.position += (bytes + HEADER_BYTES).next_multiple_of(8);
+            self.all.word(self.page_bytes).store(self.position as u64, Ordering::Release);
+            place
+        }
+
+        fn consumed(&self) -> u64 {
+            self.all.word(0).load(Ordering::Acquire)
+        }
+    }
+
+    /// Drains a ring; returns the records' lengths and contents, and whether some are hidden.
+    fn drained(ring: &mut Ring) -> (Vec<(usize, u32)>, bool) {
+        let mut seen = Vec::new();
+        let is_behind = ring.drain(|record| seen.push((record.len(), u32::from_ne_bytes(*record.first_chunk().unwrap()))));
+        (seen, is_behind)
+    }
+
+    #[test]
+    fn a_record_that_is_not_published_hides_those_behind_it() {
+        let (mut writer, mut ring) = Writer::new();
+        assert_eq!(drained(&mut ring), (vec![], false));
+        writer.reserve(56, 1);
+        let busy = writer.reserve(BUSY | 92, 2);
+        writer.reserve(DISCARDED | 56, 3);
+        writer.reserve(88, 4);
+        assert_eq!(drained(&mut ring), (vec![(56, 1)], true));
+        assert_eq!(writer.consumed(), 64);
+        assert_eq!(drained(&mut ring), (vec![], true));
+        writer.all.half_word(busy).store(92, Ordering::Release);
+        assert_eq!(drained(&mut ring), (vec![(92, 2), (88, 4)], false));
+        assert_eq!(writer.consumed(), writer.position as u64);
+    }
+
+    #[test]
+    fn a_ring_goes_round_and_round() {
+        let (mut writer, mut ring) = Writer::new();
+        // Eight of these fill the ring.
+        let bytes = u32::try_from(RING_BYTES / 8 - HEADER_BYTES).unwrap();
+        for turn in 0..40 {
+            writer.reserve(bytes, turn);
+            assert_eq!(drained(&mut ring), (vec![(RECORD_BYTES_MAX, turn)], false), "longer ones are cut off");
+        }
+        assert_eq!(writer.consumed(), 5 * RING_BYTES as u64);
+    }
+}
