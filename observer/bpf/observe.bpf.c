@@ -85,6 +85,7 @@ static __always_inline struct inode *of_page_cache(struct bio *bio, struct obser
 {
     struct bio_vec first;
     unsigned long mapping;
+    struct inode *inode;
     struct folio *folio;
     __u64 number;
 
@@ -95,13 +96,17 @@ static __always_inline struct inode *of_page_cache(struct bio *bio, struct obser
     mapping = (unsigned long)BPF_CORE_READ(folio, mapping);
     if (!mapping || mapping & 3)
         return 0; /* anonymous memory, or none of a file's */
+    /* Memory of the kernel's own, such as the buffers of XFS' log, has something else there. */
+    inode = BPF_CORE_READ((struct address_space *)mapping, host);
+    if (!inode || (unsigned long)inode + bpf_core_field_offset(struct inode, i_data) != mapping)
+        return 0;
     number += first.bv_offset >> PAGE_SHIFT;
     first.bv_offset &= (1 << PAGE_SHIFT) - 1;
     seen->file_offset = (number << PAGE_SHIFT) + first.bv_offset + bio->bi_iter.bi_bvec_done;
     if (is_linear(bio, &first, number))
         seen->facts |= FACT_LINEAR;
     seen->source = SOURCE_PAGE_CACHE;
-    return BPF_CORE_READ((struct address_space *)mapping, host);
+    return inode;
 }
 
 /* Returns how long the record is with the name. */
@@ -186,6 +191,13 @@ static __always_inline __u8 hint_of(struct bio *bio)
     return 0;
 }
 
+static __always_inline __u64 cgroup_of(struct bio *bio)
+{
+    if (!bpf_core_field_exists(bio->bi_blkg) || !bio->bi_blkg)
+        return 0;
+    return bio->bi_blkg->blkcg->css.cgroup->kn->id;
+}
+
 SEC("tp_btf/block_bio_queue")
 int observe(__u64 *arguments)
 {
@@ -212,7 +224,7 @@ int observe(__u64 *arguments)
 
     seen.time = bpf_ktime_get_ns();
     seen.sector = bio->bi_iter.bi_sector;
-    seen.cgroup = bio->bi_blkg ? bio->bi_blkg->blkcg->css.cgroup->kn->id : 0;
+    seen.cgroup = cgroup_of(bio);
     seen.process = bpf_get_current_pid_tgid() >> 32;
     seen.facts = 0;
     if (flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_META) & 1)
