@@ -1,6 +1,6 @@
 //! Measures the processor time that observing costs for each bio, by the kernel's own statistics of the BPF program.
 //!
-//! `TMPDIR=/dev/shm cost [ROUNDS]`, as root: it makes two loop devices over files, and an ext4 on one of them. Each row is the median of the
+//! `TMPDIR=/dev/shm cost [ROUNDS]`, as root: it makes two loop devices, and an ext4 on one of them. Each row is the median of the
 //! rounds, in nanoseconds for each bio, with the 60 or so that the kernel's statistics count for an empty program. Runs for bios of other
 //! disks are taken out at the cost of the first row. The last column is the time of the server's side: draining and joining one request.
 
