@@ -13,6 +13,7 @@ pub mod exit;
 pub mod frontend;
 pub mod growth;
 pub mod heartbeat;
+pub mod hints;
 pub mod live;
 pub mod machine;
 pub mod memory;

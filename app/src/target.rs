@@ -1,7 +1,7 @@
 //! The interface that front-ends serve: a [`Target`], be it a volume or, with `--passthrough`, the bare backing file.
 
 use onefold_engine::buffer::BufferMut;
-use onefold_engine::interface::{Failure, Op, Policies, Reply};
+use onefold_engine::interface::{Failure, Op, Reply};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -24,7 +24,6 @@ pub struct Incoming {
     pub length: u64,
     pub buffer: Option<BufferMut>,
     pub fua: bool,
-    pub policies: Policies,
     /// The function that is called once, from any thread, with the answer. It must not block for long and must not call the target.
     pub done: Box<dyn FnOnce(Reply) + Send>,
 }

@@ -1,7 +1,7 @@
 //! Helpers for tests of several modules.
 
 use crate::target::{Incoming, Target};
-use onefold_engine::interface::{Failure, Op, Policies, Reply, Segment};
+use onefold_engine::interface::{Failure, Op, Reply, Segment};
 use onefold_engine::units::{BLOCK_SIZE, index};
 use std::io::Write;
 use std::sync::mpsc::{Receiver, channel};
@@ -16,7 +16,7 @@ pub fn submit(target: &dyn Target, op: Op, offset: u64, length: u64, content: Op
         buffer
     });
     let done = Box::new(move |reply| drop(tell.send(reply)));
-    target.submit(&mut vec![Incoming { op, offset, length, buffer, fua, policies: Policies::default(), done }]);
+    target.submit(&mut vec![Incoming { op, offset, length, buffer, fua, done }]);
     hear
 }
 

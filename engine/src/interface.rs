@@ -12,6 +12,7 @@ pub use crate::policy::{Policies, Policy};
 
 use crate::buffer::{Buffer, BufferMut, Slice};
 use crate::fingerprint::Digest;
+use crate::format::ProtectedRange;
 use crate::format::entry::FingerprintEntry;
 use crate::units::{Bytes, Epoch, Lbn, Pbn, Time};
 
@@ -243,10 +244,12 @@ pub enum Event {
     StoreRoom(StoreRoom),
     /// Another server has claimed the volume (decision 0086): this one goes read-only for good, as by A5, and writes nothing more.
     Ousted,
-    /// The guard block could not be read or written. It counts as a failed operation of the device (A5).
-    GuardFailed,
+    /// The guard block could not be read or written, or the notes not be written. It counts as a failed operation of the device (A5).
+    StoreFailed,
     /// Somebody asks for work out of line.
     Deduplicate(Deduplicate),
+    /// These ranges hold copies that a file system keeps on purpose, and no others that somebody found: their blocks stay apart from now on.
+    Protect(Vec<ProtectedRange>),
     /// Somebody asks for a scrub.
     Scrub(ScrubOrder),
     /// The machine can afford this much deduplication from now on.

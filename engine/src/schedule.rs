@@ -20,6 +20,7 @@ pub(crate) enum Task {
     OutOfLine,
     Scrub,
     Mark,
+    Part,
     Scan,
     Bits,
     Replay,

@@ -102,6 +102,8 @@ pub struct Options {
     pub scrubs: u8,
     /// The odds, in 256, that a write is deferred: it gets a checksum, and no fingerprint.
     pub deferred: u8,
+    /// The odds, in 256, that ranges are protected at a step.
+    pub protects: u8,
     /// The odds, in 256, that a request brings a policy for its blocks.
     pub hinted: u8,
     /// The number of requests at a time.
@@ -187,6 +189,7 @@ impl Options {
             deferred: [0, 0, 40, 200][aside.usize(0..4)],
             scrubs: [0, 0, 0, 0, 0, 0, 0, 8][aside.usize(0..8)],
             hinted: [0, 0, 40, 200][aside.usize(0..4)],
+            protects: [0, 0, 0, 6][aside.usize(0..4)],
             mix: Mix {
                 write: rng.u32(4..=20),
                 part: some(rng, 8),

@@ -87,7 +87,7 @@ impl Prepared {
         let geometry = Geometry::plan_tiny(Bytes(blocks * BLOCK_BYTES), &wish).map_err(|e| violation!("kit: no geometry: {e}"))?;
         let mut superblock = Superblock::new(geometry.clone(), *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &Settings::default());
         // Some of the blocks that runs write to are excluded from deduplication, so that there are entries of kind 2.
-        superblock.protected = vec![ProtectedRange { first: Lbn(PROTECTED), blocks: 2 }];
+        superblock.protected = vec![ProtectedRange { first: Lbn(PROTECTED), blocks: 2, is_found: false }];
         let mut disk = SimDisk::new(blocks);
         for step in format(&superblock, Bytes(blocks * BLOCK_BYTES), &[]) {
             match step {
@@ -215,6 +215,7 @@ pub fn quiet_options(shape: Shape) -> Options {
         orders: 0,
         scrubs: 0,
         hinted: 0,
+        protects: 0,
         depth: 1,
         blocks: 1,
         lbns: USED as usize,

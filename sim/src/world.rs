@@ -425,6 +425,10 @@ impl World {
             let order = self.client.order_scrub(&mut self.rng);
             self.feed(order)?;
         }
+        if self.setting.options.protects > 0 && self.rng.u8(..) < self.setting.options.protects {
+            let order = self.client.order_protection(&mut self.rng);
+            self.feed(order)?;
+        }
         self.now = Time(self.now.get() + self.rng.u64(1_000..100_000));
         if let Some(wake) = self.wake {
             let due = wake <= self.now && self.rng.bool();

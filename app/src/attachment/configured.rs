@@ -4,6 +4,7 @@
 //! 2. The file gives defaults: an option on the command line replaces that of the file.
 
 use crate::exit::{Exit, Failed, Outcome};
+use crate::hints::rule::Rule;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ const DIRECTORY: &str = "/etc/onefold";
 const SUFFIX: &str = "toml";
 /// The key of the volume.
 const VOLUME: &str = "volume";
+/// The key of rules.
+const HINTS: &str = "hint";
 
 /// A volume with a name and options.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +85,20 @@ fn parse(text: &str) -> Result<(String, Vec<String>), String> {
     if volume.contains('/') && !volume.starts_with('/') {
         return Err(format!("volume = \"{volume}\": give a path that begins with /, a label or a UUID"));
     }
+    let rules = table.remove(HINTS).map(rule_words).transpose()?;
     let words = table.iter().map(|(key, value)| word(key, value)).collect::<Result<Vec<_>, _>>()?;
-    Ok((volume, words.into_iter().flatten().collect()))
+    Ok((volume, words.into_iter().flatten().chain(rules.into_iter().flatten()).collect()))
+}
+
+/// Returns the rules of tables [[hint]], as the hidden option that brings them.
+fn rule_words(rules: Value) -> Result<Vec<String>, String> {
+    let rules: Vec<Rule> = rules.try_into().map_err(|error: toml::de::Error| format!("hint: {}", error.message()))?;
+    let word = |(i, rule): (usize, &Rule)| {
+        rule.check().map_err(|error| format!("hint {}: {error}", i + 1))?;
+        let text = serde_json::to_string(rule).map_err(|error| error.to_string())?;
+        Ok(format!("--{HINTS}={text}"))
+    };
+    rules.iter().enumerate().map(word).collect()
 }
 
 /// Returns the option as it would be typed; none for what is false.
@@ -122,6 +137,14 @@ mod tests {
     }
 
     #[test]
+    fn rules_are_tables() {
+        let text = "volume = \"photos\"\n[[hint]]\nact = [\"nodedup\"]\nfile = \"*.bin\"\n[[hint]]\nact = \"prefetch\"\nlbn = { first = 0, end = 9 }\n";
+        let (_, words) = parse(text).expect("well-formed");
+        assert_eq!(words[0], r#"--hint={"act":["nodedup"],"file":"*.bin"}"#);
+        assert_eq!(words[1], r#"--hint={"act":["prefetch"],"lbn":{"first":0,"end":9}}"#);
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, what) in [
             ("memory = 3\n", "no volume is named"),
@@ -129,6 +152,8 @@ mod tests {
             ("volume = \"here/photos\"\n", "here/photos"),
             ("volume = \"photos\"\nmemory = { most = 3 }\n", "memory: give a text"),
             ("volume = \"photos\"\nmemory\n", "line 2"),
+            ("volume = \"photos\"\n[[hint]]\nact = \"nodedup\"\n", "hint 1: the rule matches nothing"),
+            ("volume = \"photos\"\n[[hint]]\nact = \"nodup\"\nmeta = true\n", "expected nodedup, nocompress"),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.contains(what), "{text}: {error}");

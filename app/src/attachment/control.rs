@@ -3,7 +3,7 @@
 
 use super::directory::VARIABLE;
 use super::process::is_stopped;
-pub use super::server_request::{HANDOVER_VERSION, OrderOutOfLine, OrderScrub, ServerRequest, Upgrade};
+pub use super::server_request::{HANDOVER_VERSION, HintOrder, OrderOutOfLine, OrderScrub, ServerRequest, Upgrade};
 use crate::exit::{Exit, Failed, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The largest question, in bytes.
-const QUESTION_BYTES_MAX: u64 = 16 << 10;
+/// The largest question, in bytes: rules may name thousands of files.
+const QUESTION_BYTES_MAX: u64 = 8 << 20;
 /// The time that a client has to ask, and to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The time that a command waits for a server's answer; a stopped server never gives it.

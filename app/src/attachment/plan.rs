@@ -4,6 +4,7 @@ use super::start::{Start, parse_switch};
 use crate::device::Method;
 use crate::device::bottom::Bottom;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::hints::rule::Rule;
 use crate::machine::Adapt;
 use crate::output::size::Size;
 use crate::runtime::messages::Message;
@@ -66,6 +67,15 @@ pub struct Options {
     #[arg(long, value_name = "REASON,...|all|none", value_parser = Adapt::parse, default_value = "none")]
     #[serde(default)]
     pub adapt: Adapt,
+    /// Have the kernel tell who writes what, so that rules of `onefold hint` can act by it: file, process, control group, metadata. Default:
+    /// on, where clients use a block device and the kernel can tell.
+    #[arg(long, value_name = "on|off", value_parser = parse_switch)]
+    #[serde(default)]
+    pub observe: Option<bool>,
+    /// A rule of the configuration, as JSON.
+    #[arg(long = "hint", value_name = "RULE", value_parser = parse_rule, hide = true)]
+    #[serde(default)]
+    pub hints: Vec<Rule>,
     /// The directory whose proc and sys show the machine.
     #[arg(long, value_name = "DIRECTORY", default_value = "/", hide = true)]
     #[serde(default)]
@@ -105,6 +115,12 @@ fn parse_min_run(typed: &str) -> Result<u64, String> {
 /// Parses a command for the shell.
 fn parse_command(typed: &str) -> Result<String, String> {
     if typed.trim().is_empty() { Err("give a command".to_owned()) } else { Ok(typed.to_owned()) }
+}
+
+/// Parses a rule that a configuration file has.
+fn parse_rule(typed: &str) -> Result<Rule, String> {
+    let rule: Rule = serde_json::from_str(typed).map_err(|error| error.to_string())?;
+    rule.check().map(|()| rule)
 }
 
 fn parse_model(typed: &str) -> Result<String, String> {

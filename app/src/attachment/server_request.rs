@@ -1,6 +1,7 @@
 //! The questions that a server answers on its control socket (`control.rs`).
 
 use crate::growth::Order as GrowthOrder;
+use crate::hints::rule::Rule;
 use crate::runtime::extents::ExtentCounts;
 use crate::runtime::recording::Order;
 use onefold_engine::interface::{Deduplicate, ScrubOrder};
@@ -21,6 +22,8 @@ pub enum ServerRequest {
     /// An order for the work out of line.
     Deduplicate(OrderOutOfLine),
     Scrub(OrderScrub),
+    /// An order for the rules of hints.
+    Hints(HintOrder),
     /// Give the index this much memory, within its share.
     IndexMemory {
         bytes: u64,
@@ -68,6 +71,23 @@ pub enum OrderOutOfLine {
     Range { first: u64, end: u64 },
     Pause,
     Resume,
+}
+
+/// An order for the rules of hints, which the volume keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "order")]
+pub enum HintOrder {
+    /// The answer is a list of their numbers.
+    Add {
+        rules: Vec<Rule>,
+    },
+    Remove {
+        numbers: Vec<u32>,
+    },
+    /// Spare files that are compressed already another compression, or not.
+    SpareCompressed {
+        spares: bool,
+    },
 }
 
 /// An order for the scrub.

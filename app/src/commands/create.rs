@@ -383,5 +383,5 @@ fn parse_range(typed: &str) -> Result<ProtectedRange, String> {
     if blocks == 0 || first.checked_add(u64::from(blocks)).is_none() {
         return Err(wrong());
     }
-    Ok(ProtectedRange { first: Lbn(first), blocks })
+    Ok(ProtectedRange { first: Lbn(first), blocks, is_found: false })
 }

@@ -11,6 +11,7 @@ pub mod estimate;
 pub mod glance;
 pub mod grow;
 pub mod helper;
+pub mod hint;
 pub mod list;
 pub mod manual;
 mod offline;

@@ -92,6 +92,14 @@ pub(super) fn change<T>(path: &Path, buffered: bool, work: impl FnOnce(&mut Writ
     done
 }
 
+/// The same as [`change`], for work that needs the store itself.
+///
+/// # Errors
+/// Those of [`change`].
+pub(super) fn change_backing<T>(path: &Path, buffered: bool, work: impl FnOnce(&Backing) -> Outcome<T>) -> Outcome<T> {
+    change(path, buffered, |medium| work(medium.backing))
+}
+
 /// Claims a guarded volume, and keeps the claim. Where there is no volume, or none with a guard, there is nothing to claim.
 fn claimed(backing: &Arc<Backing>) -> Outcome<Option<Kept>> {
     let Ok(Chosen { superblock, .. }) = volume::load(backing) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The parts of a file that its host's file system has never written.
+//! The places of a file on its host's file system, and the parts that the file system has never written.
 //!
 //! 1. The host's own map says it, by FIEMAP: holes, and extents that have their space but no content yet. What we believe to have written
 //!    is asked of nobody.
@@ -17,6 +17,8 @@ const FLAG_SYNC: u32 = 1;
 /// The last extent of the file; one that has its space and no content.
 const EXTENT_LAST: u32 = 1;
 const EXTENT_UNWRITTEN: u32 = 0x800;
+/// Extents whose place is not known, or is no place of their own: unknown, delayed, encoded, encrypted, inline, with tails of other files.
+const EXTENT_NOWHERE: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x200 | 0x400;
 
 /// `struct fiemap_extent` of linux/fiemap.h.
 #[repr(C)]
@@ -57,10 +59,35 @@ const FS_IOC_FIEMAP: ioctl::Opcode = ioctl::opcode::read_write::<Question>(b'f',
 /// When the host fails.
 pub(super) fn unwritten(file: &File, length: u64) -> Result<Option<Vec<Range<u64>>>, Errno> {
     let mut found = Found { ranges: Vec::new(), known_to: 0 };
-    while found.known_to < length {
+    if !each_extent(file, length, |extent| found.take(extent, length))? {
+        return Ok(None);
+    }
+    found.add(found.known_to..length);
+    Ok(Some(found.ranges))
+}
+
+/// Returns where the content of a file lies below its file system, in bytes, in the order of the file; none where that cannot say. What is
+/// written but not placed yet is placed first.
+///
+/// # Errors
+/// When the file system fails.
+pub fn places(file: &File) -> Result<Option<Vec<Range<u64>>>, Errno> {
+    let mut found = Vec::new();
+    let mut take = |extent: &MappedExtent| {
+        if extent.flags & EXTENT_NOWHERE == 0 {
+            found.push(extent.physical..extent.physical.saturating_add(extent.length));
+        }
+    };
+    Ok(each_extent(file, u64::MAX, &mut take)?.then_some(found))
+}
+
+/// Calls `take` with each extent of a file below `length` bytes, in order. Returns whether the file system knows them.
+fn each_extent(file: &File, length: u64, mut take: impl FnMut(&MappedExtent)) -> Result<bool, Errno> {
+    let mut known_to = 0;
+    while known_to < length {
         let question = Question {
-            start: found.known_to,
-            length: length - found.known_to,
+            start: known_to,
+            length: length - known_to,
             flags: FLAG_SYNC,
             extent_count: u32::try_from(EXTENTS).expect("a few"),
             ..Question::default()
@@ -69,17 +96,15 @@ pub(super) fn unwritten(file: &File, length: u64) -> Result<Option<Vec<Range<u64
         // SAFETY: the kernel writes the head and as many extents as it says that there is room for.
         let answer = unsafe { ioctl::ioctl(file, ioctl::Updater::<FS_IOC_FIEMAP, Asked>::new(&mut asked)) };
         match answer {
-            Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => return Ok(None),
+            Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => return Ok(false),
             other => other?,
         }
         let extents = &asked.extents[..EXTENTS.min(asked.question.mapped_extents as usize)];
-        extents.iter().for_each(|extent| found.take(extent, length));
-        if extents.last().is_none_or(|extent| extent.flags & EXTENT_LAST != 0) {
-            break;
-        }
+        extents.iter().for_each(&mut take);
+        let Some(last) = extents.last().filter(|extent| extent.flags & EXTENT_LAST == 0) else { break };
+        known_to = last.logical.saturating_add(last.length);
     }
-    found.add(found.known_to..length);
-    Ok(Some(found.ranges))
+    Ok(true)
 }
 
 /// The ranges that were found so far.

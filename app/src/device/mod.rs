@@ -15,7 +15,7 @@ mod commands;
 pub mod enlarge;
 mod facts;
 mod guard;
-mod host_map;
+pub mod host_map;
 mod interface;
 pub mod joined;
 mod lock;

@@ -92,6 +92,11 @@ pub trait Clients {
     /// Whether an unanswered request comes again, so that one that finds no room may be put off.
     fn send_again(&self) -> bool;
 
+    /// Whether they use a disk of this kernel: the block device at the place that the attachment's record names.
+    fn have_a_disk(&self) -> bool {
+        false
+    }
+
     /// Returns the call that announces the size of the volume, in bytes, where something between them and the server keeps it in mind.
     ///
     /// # Errors

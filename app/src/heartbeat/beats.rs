@@ -2,6 +2,7 @@
 
 use super::claim::Lost;
 use super::kept::Kept;
+use crate::hints::Hints;
 use crate::runtime::condition::{Condition, Counts, GuardUse};
 use crate::runtime::recording::tap::Tap;
 use crate::runtime::tally::Count;
@@ -32,7 +33,7 @@ impl Guarded {
                 Lost::Ousted => Event::Ousted,
                 Lost::Failed(error) => {
                     tracing::error!(%error, "the guard block cannot be read or written");
-                    Event::GuardFailed
+                    Event::StoreFailed
                 }
             };
             stopping.feed(&mut vec![event], Vec::new());
@@ -89,6 +90,10 @@ impl Served for Guarded {
             bytes: operations * BLOCK_BYTES,
         }));
         counts
+    }
+
+    fn hints(&self) -> Option<&Arc<Hints>> {
+        self.volume.hints()
     }
 
     fn tap(&self) -> &Arc<Tap> {

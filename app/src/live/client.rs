@@ -6,7 +6,7 @@ use crate::memory::pool::Pool;
 use crate::runtime::passthrough::Passthrough;
 use crate::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::BufferMut;
-use onefold_engine::interface::{Op, Policies, Reply, RequestId, Segment};
+use onefold_engine::interface::{Op, Reply, RequestId, Segment};
 use onefold_engine::memory::Part;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, index};
 use onefold_trace::replay::bytes::Bytes;
@@ -152,7 +152,7 @@ impl Client {
             let _ = tell.send(Answer { id, reply, at: Instant::now() });
         });
         let PlannedRequest { op, fua, offset, length, .. } = *ask;
-        self.target.submit(&mut vec![Incoming { op, offset, length, buffer, fua, policies: Policies::default(), done }]);
+        self.target.submit(&mut vec![Incoming { op, offset, length, buffer, fua, done }]);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use super::notices::opening;
 use super::tally::Count;
 use super::volume_counts::VolumeCounts;
 use crate::device::{Slowed, StorePlace};
+use crate::hints::report::HintCounts;
 use crate::machine::Affordable;
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::stats::{AdaptationCounts, Stats};
@@ -158,6 +159,9 @@ pub struct Counts {
     /// The ledger since the volume was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Lived>,
+    /// What is known of requests beforehand, and what rules have done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hints: Option<HintCounts>,
     /// The counts that only a volume has.
     #[serde(flatten)]
     pub volume: Option<VolumeCounts>,

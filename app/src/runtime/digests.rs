@@ -2,6 +2,7 @@
 
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
+use onefold_engine::policy::Policies;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, index};
 
 /// The bytes of a write: `length` of them from `offset` on, laid out by blocks (see `Payload` of the engine).
@@ -12,9 +13,16 @@ pub struct Written<'a> {
     pub length: u64,
     /// Its blocks get checksums, and no fingerprints.
     pub is_deferred: bool,
+    /// Those of its blocks that stay apart get checksums alone, too.
+    pub policies: &'a Policies,
 }
 
 impl Written<'_> {
+    /// Whether its frame `i` gets a checksum alone.
+    fn is_checked_alone(&self, i: usize) -> bool {
+        self.is_deferred || self.policies.of(i).is_apart()
+    }
+
     /// Whether it covers the whole of its frame `i`.
     fn covers(&self, i: usize) -> bool {
         let skip = index(self.offset % BLOCK_BYTES);
@@ -26,14 +34,16 @@ impl Written<'_> {
 /// blocks that are not deferred are fingerprinted together, which is cheaper than one by one.
 #[must_use]
 pub fn of_writes(fingerprinter: &Fingerprinter, writes: &[Written<'_>]) -> Vec<Vec<Digest>> {
-    let selected = writes.iter().filter(|write| !write.is_deferred);
-    let whole: Vec<&[u8; BLOCK_SIZE]> =
-        selected.flat_map(|write| (0..write.buffer.blocks()).filter(|&i| write.covers(i)).map(|i| write.buffer.block(i))).collect();
+    let named = |write: &Written<'_>, i: usize| write.covers(i) && !write.is_checked_alone(i);
+    let whole: Vec<&[u8; BLOCK_SIZE]> = writes
+        .iter()
+        .flat_map(|write| (0..write.buffer.blocks()).filter(move |&i| named(write, i)).map(|i| write.buffer.block(i)))
+        .collect();
     let mut digests = fingerprinter.digests(&whole).into_iter();
     let mut of_block = |write: &Written<'_>, i: usize| match write.covers(i) {
         false => Digest::Partial,
-        true if write.is_deferred => fingerprinter.defer(write.buffer.block(i)),
-        true => digests.next().expect("each whole block that is not deferred has its digest"),
+        true if write.is_checked_alone(i) => fingerprinter.defer(write.buffer.block(i)),
+        true => digests.next().expect("each whole block that is named has its digest"),
     };
     writes.iter().map(|write| (0..write.buffer.blocks()).map(|i| of_block(write, i)).collect()).collect()
 }
@@ -49,6 +59,7 @@ pub fn of_all(fingerprinter: &Fingerprinter, buffer: &BufferMut) -> Vec<Digest> 
 mod tests {
     use super::*;
     use onefold_engine::fingerprint::Algorithm;
+    use onefold_engine::policy::Policy;
 
     #[test]
     fn only_whole_blocks_have_a_digest() {
@@ -56,7 +67,8 @@ mod tests {
         let mut buffer = BufferMut::zeroed(3);
         buffer.bytes_mut()[4096..].fill(7);
         let full = fingerprinter.digest(buffer.block(1));
-        let write = |offset, length| Written { buffer: &buffer, offset, length, is_deferred: false };
+        let (none, second) = (Policies::default(), Policies::Each([Policy::DEFAULT, Policy::DEFAULT.apart()].into()));
+        let write = |offset, length| Written { buffer: &buffer, offset, length, is_deferred: false, policies: &none };
         let digests = |offset, length| of_writes(&fingerprinter, &[write(offset, length)]).remove(0);
         assert_eq!(digests(4096, 3 * 4096), [Digest::Zero, full, full]);
         assert_eq!(digests(512, 3 * 4096 - 512), [Digest::Partial, full, full]);
@@ -70,6 +82,8 @@ mod tests {
             of_writes(&fingerprinter, &[deferred, write(0, 4096)]),
             [[Digest::Partial, checksum, checksum], [Digest::Zero, Digest::Partial, Digest::Partial]]
         );
+        let apart = Written { policies: &second, ..write(0, 3 * 4096) };
+        assert_eq!(of_writes(&fingerprinter, &[apart]), [[Digest::Zero, checksum, full]]);
         assert_eq!(of_all(&fingerprinter, &buffer), [Digest::Zero, full, full]);
     }
 }

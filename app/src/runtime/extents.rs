@@ -1,7 +1,7 @@
 //! The extents of an attached volume are counted: how far its data is broken up. A count goes over all its bytes, a part at a time.
 
 use crate::target::{Incoming, Target};
-use onefold_engine::interface::{Extent, ExtentKind, Failure, Op, Policies, Reply};
+use onefold_engine::interface::{Extent, ExtentKind, Failure, Op, Reply};
 use onefold_engine::units::Pbn;
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc::channel;
@@ -66,15 +66,7 @@ pub fn count_extents(target: &dyn Target, mut so_far: ExtentCounts) -> Result<Ex
         let (tell, hear) = channel();
         let done = Box::new(move |reply| drop(tell.send(reply)));
         let (offset, length) = (so_far.bytes, (so_far.of_bytes - so_far.bytes).min(REQUEST_BYTES));
-        target.submit(&mut vec![Incoming {
-            op: Op::Extents,
-            offset,
-            length,
-            buffer: None,
-            fua: false,
-            policies: Policies::default(),
-            done,
-        }]);
+        target.submit(&mut vec![Incoming { op: Op::Extents, offset, length, buffer: None, fua: false, done }]);
         match hear.recv() {
             Ok(Reply::Extents(found)) if !found.is_empty() => found.into_iter().for_each(|extent| so_far.add(extent)),
             Ok(Reply::Failed(failure)) => return Err(failure),

@@ -28,6 +28,7 @@ pub mod warnings;
 #[cfg(test)]
 mod volume_tests;
 
+use crate::hints::Hints;
 use crate::target::SharedTarget;
 use condition::{Condition, Counts};
 use onefold_engine::interface::Event;
@@ -60,6 +61,11 @@ pub trait Served: Send + Sync {
 
     /// Returns its counts since it was attached.
     fn counts(&self) -> Counts;
+
+    /// Returns what is known of its requests beforehand; none where there is no engine to use it.
+    fn hints(&self) -> Option<&Arc<Hints>> {
+        None
+    }
 
     /// Returns the tap by which its requests can be recorded.
     fn tap(&self) -> &Arc<Tap>;

@@ -278,7 +278,6 @@ mod tests {
     use super::*;
     use crate::device::memory::MemoryDevice;
     use crate::test_kit::{read, submit};
-    use onefold_engine::interface::Policies;
     use onefold_engine::memory::Accountant;
     use std::sync::mpsc::channel;
 
@@ -322,7 +321,7 @@ mod tests {
         let incoming = |op, n: u64, buffer| {
             let tell = tell.clone();
             let done = Box::new(move |reply: Reply| tell.send(matches!(reply, Reply::Failed(_))).unwrap());
-            Incoming { op, offset: n * 65536, length: 65536, buffer, fua: false, policies: Policies::default(), done }
+            Incoming { op, offset: n * 65536, length: 65536, buffer, fua: false, done }
         };
         batch.extend((0..32).map(|n| incoming(Op::Read, n, None)));
         batch.extend((0..8).map(|n| incoming(Op::Write, n, Some(target.buffer(16).unwrap()))));

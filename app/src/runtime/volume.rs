@@ -24,6 +24,7 @@ use super::todo::{Todo, Waiting, token};
 use super::verdict::verdict;
 use crate::abort::AbortOnPanic;
 use crate::device::{Command, Completed, Completions, Device, Work};
+use crate::hints::Hints;
 use crate::machine::Affordable;
 use crate::memory::pool::Pool;
 use crate::target::{Incoming, Target, TargetInfo, together};
@@ -33,6 +34,7 @@ use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::format::{CommitMode, Superblock};
 use onefold_engine::interface::{Action, Event, Failure, IoFailure, IoId, Op, Payload, Request, RequestId, StoreRoom};
 use onefold_engine::memory::Part;
+use onefold_engine::policy::Policies;
 use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
 use slab::Slab;
@@ -66,6 +68,7 @@ pub struct Volume {
     notices: Notices,
     tap: Arc<Tap>,
     selection: Selection,
+    hints: Arc<Hints>,
     /// The function that asks for requests that were sent back.
     ask_again: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -77,6 +80,7 @@ pub struct Surroundings {
     pub promises: Option<(Promises, Left)>,
     /// The ranges of the store that its host has never written, if the store is a file and its host reports them.
     pub unwritten: Option<Vec<Range<Bytes>>>,
+    pub hints: Arc<Hints>,
 }
 
 /// The state that the lock guards.
@@ -145,6 +149,7 @@ impl Volume {
             notices,
             tap,
             selection: Selection::default(),
+            hints: surroundings.hints,
             ask_again: OnceLock::new(),
         });
         let sink: Arc<dyn Completions> = volume.clone();
@@ -308,24 +313,27 @@ impl Volume {
 
     /// Converts requests for the engine, with the digests of their data; it numbers them when it gets them.
     fn requests_of(&self, batch: Vec<Incoming>, since: Instant) -> Vec<(Request, Waiting)> {
+        let policies: Vec<Policies> =
+            batch.iter().map(|request| self.hints.policies_of(request.op, request.offset, request.length)).collect();
         let writes: Vec<Written<'_>> = batch
             .iter()
-            .filter_map(|request| {
+            .zip(&policies)
+            .filter_map(|(request, policies)| {
                 let (offset, length) = (request.offset, request.length);
                 // A recording names content by fingerprints.
                 let is_deferred = !self.tap.is_on() && self.selection.defers();
-                Some(Written { buffer: request.buffer.as_ref()?, offset, length, is_deferred })
+                Some(Written { buffer: request.buffer.as_ref()?, offset, length, is_deferred, policies })
             })
             .collect();
         let mut digests = digests::of_writes(&self.fingerprinter, &writes).into_iter();
-        let mut request_of = |incoming: Incoming| {
-            let Incoming { op, offset, length, buffer, fua, policies, done } = incoming;
+        let request_of = |(incoming, policies): (Incoming, Policies)| {
+            let Incoming { op, offset, length, buffer, fua, done } = incoming;
             let payload =
                 buffer.map(|buffer| Payload { buffer: buffer.freeze(), digests: digests.next().expect("each write has digests") });
             let id = RequestId(u64::MAX);
             (Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, policies }, Waiting { done, op, since })
         };
-        batch.into_iter().map(&mut request_of).collect()
+        batch.into_iter().zip(policies).map(request_of).collect()
     }
 }
 

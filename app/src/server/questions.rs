@@ -1,7 +1,7 @@
 //! The answers to the questions of the control socket.
 
 use super::recording::Recordings;
-use crate::attachment::control::{Client, ServerRequest};
+use crate::attachment::control::{Client, HintOrder, ServerRequest};
 use crate::attachment::growth::Noted;
 use crate::attachment::plan::Plan;
 use crate::attachment::{growth, upgrade};
@@ -63,6 +63,7 @@ impl Answers {
                 served.order(Event::Scrub(order.into()));
                 Ok(Value::Null)
             }
+            ServerRequest::Hints(order) => self.change_hints(order),
             // The receiver is gone only when the end has begun already.
             ServerRequest::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
             ServerRequest::Upgrade(to) => match upgrade::prepare(plan, &to) {
@@ -77,6 +78,29 @@ impl Answers {
             ServerRequest::Record(order) => return recordings.record(&order, client),
             ServerRequest::Mark { phase } => recordings.mark(phase).map(|()| Value::Null),
         })
+    }
+
+    /// Changes the rules of hints.
+    fn change_hints(&self, order: HintOrder) -> Outcome<Value> {
+        let path = self.plan.path.display();
+        let hints = self.served.hints().ok_or_else(|| Failed::new(Exit::State, format!("{path} is passed through: it has no rules")))?;
+        if self.plan.options.read_only {
+            return Err(Failed::new(Exit::State, format!("{path} is attached read-only: its rules stay as they are")));
+        }
+        let changed = match order {
+            HintOrder::Add { rules } => {
+                let wrong = |error| Failed::new(Exit::Usage, error);
+                rules.iter().try_for_each(|rule| rule.check().map_err(wrong))?;
+                serde_json::to_value(hints.add(rules)?).map_err(|e| Failed::system("cannot answer", e))
+            }
+            HintOrder::Remove { numbers } => hints.remove(&numbers).map(|()| Value::Null),
+            HintOrder::SpareCompressed { spares } => hints.spare_compressed(spares).map(|()| Value::Null),
+        };
+        if changed.as_ref().is_err_and(|failed| failed.exit == Exit::DeviceFailed) {
+            // Nothing is known to be durable any more that was not flushed before (A5).
+            self.served.order(Event::StoreFailed);
+        }
+        changed
     }
 
     /// Ends this process like a kill, so that the next server takes over; before that the volume notes what clients have written since it

@@ -11,7 +11,7 @@ use crate::attachment::directory::make_private;
 use crate::attachment::growth::{self as growing, Noted};
 use crate::attachment::launch::{self, End};
 use crate::attachment::plan::{Options, Plan};
-use crate::attachment::record::{Places, keep_spare};
+use crate::attachment::record::{self, Places, keep_spare};
 use crate::attachment::session::Session;
 use crate::attachment::strays;
 use crate::device::Device;
@@ -23,6 +23,7 @@ use crate::device::room::watch as watch_room;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::door::{Clients, Ready};
 use crate::heartbeat::{Claim, Guarded, Kept, watch};
+use crate::hints::{Hints, sight};
 use crate::machine::{self, Gauge};
 use crate::memory::pool::Pool;
 use crate::output::size::Size;
@@ -100,6 +101,7 @@ fn serve(plan: &Plan, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Ex
     clients.watch_end(stop.clone())?;
     let announce = clients.announcer()?;
     let served = open(plan, clients.send_again(), &stopped)?;
+    observe(plan, &*served, clients.have_a_disk(), &places);
     let desk = Arc::new(Recordings::new(served.tap().clone()));
     let totals = Totals::begin(served.clone(), &places.counts, plan.is_replacement);
     let answers = Answers { plan: plan.clone(), served: served.clone(), totals, recordings: desk.clone(), stop, announce };
@@ -256,7 +258,8 @@ impl Parts {
         settings.facts.device_takes_fua = options.fua.unwrap_or_else(|| device.takes_fua());
         let gauge = options.adapt.watches().then(|| Gauge::new(options.adapt, &options.machine_root));
         let unwritten = if options.read_only { None } else { unwritten(&backing) };
-        let surroundings = Surroundings { promises, unwritten };
+        let hints = Hints::of_volume(&backing, &chosen.superblock, &options.hints);
+        let surroundings = Surroundings { promises, unwritten, hints };
         Ok(Self { superblock: chosen.into_service(), settings, device, refusals, pool, surroundings, notices, backing, gauge })
     }
 
@@ -273,6 +276,22 @@ impl Parts {
         }
         volume
     }
+}
+
+/// Has the disk observed that clients use, once they have it.
+fn observe(plan: &Plan, served: &dyn Served, have_a_disk: bool, places: &Places) {
+    let Some(hints) = served.hints() else { return };
+    let blind = if plan.options.observe == Some(false) {
+        "--observe off"
+    } else if plan.options.read_only {
+        "nothing is written"
+    } else if !have_a_disk {
+        "NBD does not tell who writes"
+    } else {
+        let record = places.record.clone();
+        return sight::begin(hints, move || sight::disk_at(Path::new(&record::look(&record)?.location)));
+    };
+    hints.stay_blind(blind);
 }
 
 /// Returns the ranges of a file that its host has never written, where the host knows them. They are advice: an error is worth a line.

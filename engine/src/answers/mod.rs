@@ -19,10 +19,18 @@ use crate::schedule::Task;
 use crate::settings::Persistence;
 use crate::store::Store;
 use crate::tables::Wanted;
-use crate::units::Pbn;
+use crate::units::{Lbn, Pbn};
 
 /// The identifier of the writes that are replayed.
 pub(crate) const REPLAYED: RequestId = RequestId(u64::MAX);
+
+/// The identifier of the write by which a block of this LBN is moved: no client's request has it.
+pub(crate) fn moving(lbn: Lbn) -> RequestId {
+    RequestId(MOVING | lbn.0)
+}
+
+/// Above all LBNs, and the requests that clients ever make.
+const MOVING: u64 = 1 << 62;
 
 /// A request that waits for its parts.
 pub(crate) struct Pending {
@@ -66,6 +74,16 @@ impl Answers {
         let durable = if request.fua { Some(Wanted::Fua) } else { strong.then_some(Wanted::Strong) };
         store.io.ledger.arrived(writes);
         self.pending.insert(request.id, Pending::new(durable, writes));
+    }
+
+    /// Begins to move the block of an LBN, with one part.
+    pub fn begin_move(&mut self, lbn: Lbn) {
+        self.pending.insert(moving(lbn), Pending::new(None, ClientWrites::default()));
+    }
+
+    /// Whether the block of an LBN is being moved.
+    pub fn is_moving(&self, lbn: Lbn) -> bool {
+        self.pending.contains_key(&moving(lbn))
     }
 
     /// Begins the replay of a promise, with one part.
@@ -113,6 +131,13 @@ impl Answers {
         if request == REPLAYED {
             self.replayed = Some(pending.failure.is_none());
             return store.io.schedule.push(Task::Replay);
+        }
+        if request != REPLAYED && request.0 & MOVING != 0 {
+            // Nobody waits for it but the job that has begun it; its content is promised already, or durable.
+            if pending.failure.is_none() {
+                self.journal.remember(store, pending.promises);
+            }
+            return store.io.schedule.push(Task::Part);
         }
         match (pending.failure, pending.durable) {
             (Some(failure), _) => {

@@ -3,6 +3,7 @@
 
 mod marking;
 mod out_of_line;
+mod parting;
 mod pending_reads;
 mod rebuild;
 mod rebuild_reads;
@@ -11,6 +12,7 @@ mod scrub;
 
 pub(crate) use marking::Marking;
 pub(crate) use out_of_line::OutOfLine;
+pub(crate) use parting::Parting;
 pub(crate) use rebuild::IndexRebuild;
 pub(crate) use recount::Recount;
 pub(crate) use scrub::Scrub;
@@ -22,4 +24,5 @@ pub(crate) struct Background {
     pub out_of_line: OutOfLine,
     pub scrub: Scrub,
     pub marking: Marking,
+    pub parting: Parting,
 }

@@ -17,7 +17,7 @@ pub(super) struct Job {
     pub go_on: fn(&mut Engine),
 }
 
-pub(super) const JOBS: [Job; 8] = [
+pub(super) const JOBS: [Job; 9] = [
     Job {
         name: "scan of refs pages",
         needs_service: false,
@@ -46,6 +46,12 @@ pub(super) const JOBS: [Job; 8] = [
         go_on: Engine::work_out_of_line,
     },
     Job { name: "scrub", needs_service: true, rests: |engine| engine.background.scrub.rests(&engine.store), go_on: Engine::scrub },
+    Job {
+        name: "parting",
+        needs_service: true,
+        rests: |engine| engine.background.parting.rests(&engine.store),
+        go_on: Engine::part_blocks,
+    },
     Job { name: "giving back", needs_service: false, rests: |engine| !engine.store.space.gives_back(), go_on: Engine::give_back },
     Job {
         name: "stock",

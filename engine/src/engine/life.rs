@@ -6,6 +6,7 @@
 
 use super::Engine;
 use crate::buffer::BufferMut;
+use crate::format::ProtectedRange;
 use crate::interface::{Action, Failure, IoFailure, Notice};
 use crate::io::{FlushFor, Stage};
 use crate::recovery::{NextStep, Recovery, StepOutcome};
@@ -105,6 +106,15 @@ impl Engine {
     /// Writes the superblock for its ledger; if an update is under way, the next commit does.
     pub(super) fn save_ledger(&mut self) {
         self.store.medium.updates.is_asked = !self.store.is_read_only();
+        if self.store.is_ledger_update_due() {
+            self.scheme.update_superblock(&mut self.store);
+        }
+    }
+
+    /// Protects these ranges from now on; the superblock that says so is written at once, or, if an update is under way, by the next commit.
+    #[cold]
+    pub(super) fn protect(&mut self, ranges: Vec<ProtectedRange>) {
+        self.background.parting.protect(&mut self.store, ranges);
         if self.store.is_ledger_update_due() {
             self.scheme.update_superblock(&mut self.store);
         }

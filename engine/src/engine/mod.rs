@@ -12,7 +12,7 @@ mod report;
 mod turn;
 
 use crate::answers::{Answers, Journal};
-use crate::background::{Background, IndexRebuild, Marking, OutOfLine, Recount, Scrub};
+use crate::background::{Background, IndexRebuild, Marking, OutOfLine, Parting, Recount, Scrub};
 use crate::buffer::Home;
 use crate::format::page::Region;
 use crate::format::superblock::Superblock;
@@ -61,6 +61,7 @@ impl Engine {
                 out_of_line: OutOfLine::new(&store),
                 scrub: Scrub::new(&store),
                 marking: Marking::default(),
+                parting: Parting::default(),
             },
             store,
             close_asked: false,
@@ -112,8 +113,9 @@ impl Engine {
             Event::Tick => store.io.schedule.wake = None,
             Event::StoreRoom(room) => store.space.store_has(&mut store.io, room),
             Event::Ousted => self.fail_with(Notice::Ousted),
-            Event::GuardFailed => self.fail("a read or write of the guard block"),
+            Event::StoreFailed => self.fail("a read or write of the guard block or the notes"),
             Event::Deduplicate(order) => self.background.out_of_line.order(store, order),
+            Event::Protect(ranges) => self.protect(ranges),
             Event::Scrub(order) => self.background.scrub.order(store, order),
             Event::Allowance(allowance) => store.adaptation.allow(allowance),
             Event::IndexMemory(bytes) => self.resize_index(bytes),

@@ -102,6 +102,7 @@ impl Engine {
             Task::OutOfLine => self.work_out_of_line(),
             Task::Scrub => self.scrub(),
             Task::Mark => self.mark_suspects(),
+            Task::Part => self.part_blocks(),
             Task::Scan => {
                 store.space.scan_waits = false;
                 self.scan_refs();
@@ -197,6 +198,15 @@ impl Engine {
         let Self { store, scheme, background, .. } = self;
         if store.io.stage == Stage::Serving {
             background.marking.go_on(store, scheme);
+        }
+    }
+
+    /// Parts blocks of protected ranges from others.
+    #[cold]
+    pub(super) fn part_blocks(&mut self) {
+        let Self { store, requests, answers, background, .. } = self;
+        if store.io.stage == Stage::Serving {
+            background.parting.go_on(store, requests, answers);
         }
     }
 

@@ -9,7 +9,7 @@ use super::Requests;
 use super::place::{Written, link};
 use super::runs::lone_blocks;
 use super::write_op::{Base, WholeBlock, WriteOp, WriteStage};
-use crate::answers::{Answers, REPLAYED};
+use crate::answers::{Answers, REPLAYED, moving};
 use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
@@ -119,6 +119,14 @@ impl Requests {
         store.io.digest(IoFor::DigestForWrite { op }, content);
     }
 
+    /// Begins to write what an LBN means once more, by the policy that is in force now.
+    pub fn begin_move(&mut self, store: &mut Store, answers: &mut Answers, lbn: Lbn) {
+        answers.begin_move(lbn);
+        let (request, sent) = (moving(lbn), store.io.buffer(1).freeze().slice(0, 1));
+        let op = self.writes.insert(WriteOp { request, lbn, sent, covers: 0..0, policy: Policy::DEFAULT, stage: WriteStage::FindBase });
+        store.io.schedule.push(Task::Write(op));
+    }
+
     /// Goes on with the write of a block as far as possible.
     pub fn go_on_writing(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize) {
         loop {
@@ -213,6 +221,10 @@ impl Requests {
             Ok(None) => return self.end_write(store, answers, op, Some(Failure::Io)),
             Err(page) => return store.tables.wait(&mut store.io, page, Task::Write(op)),
         };
+        if self.writes[op].covers.is_empty() && entry.pbn().is_none() {
+            // There is nothing to move any more.
+            return self.end_write(store, answers, op, None);
+        }
         store.tables.partial_writes.begin(lbn, op);
         match entry {
             MapEntry::Unmapped | MapEntry::Zero => self.merge(store, op, Base { entry, is_pinned: false }, None),

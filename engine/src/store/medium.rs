@@ -1,7 +1,7 @@
 //! The superblock of an open volume, and the update of it that is under way.
 
 use crate::buffer::Slice;
-use crate::format::{FRONT_COPIES, Lifetime, Superblock};
+use crate::format::{FRONT_COPIES, Lifetime, ProtectedRange, Superblock};
 use crate::units::{BLOCK_SIZE, Bytes};
 
 /// The update of the superblock that is under way, and the front copies that this server has written.
@@ -37,6 +37,15 @@ impl Medium {
     pub fn new(superblock: Superblock) -> Self {
         let is_marked_apart = superblock.marks_apart();
         Self { superblock, is_marked_apart, is_busy: false, writes_left: 0, updates: SuperblockUpdates::default() }
+    }
+
+    /// Protects these ranges, and has the superblock updated.
+    pub fn protect(&mut self, ranges: Vec<ProtectedRange>) {
+        if ranges.iter().any(|range| range.is_found) {
+            self.superblock.set_marks_apart();
+        }
+        self.superblock.protected = ranges;
+        self.updates.is_asked = true;
     }
 
     /// Has the next update of the superblock say that entries may say that a block stays apart.

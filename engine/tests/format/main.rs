@@ -74,7 +74,8 @@ fn eventful() -> Superblock {
     }
     s.lifetime.client_write_units = 26;
     s.lifetime.device_flushes = 27;
-    s.protected = vec![ProtectedRange { first: Lbn(0), blocks: 1 }, ProtectedRange { first: Lbn(8192), blocks: 2 }];
+    s.protected =
+        vec![ProtectedRange { first: Lbn(0), blocks: 1, is_found: false }, ProtectedRange { first: Lbn(8192), blocks: 2, is_found: false }];
     s.set_log_live(true);
     let places = vec![Places { first: Pbn(28), blocks: 64 }, Places { first: Pbn(2900), blocks: 1 }];
     s.log_tail = Some(LogTail {

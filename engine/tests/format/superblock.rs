@@ -34,7 +34,7 @@ fn superblocks_come_back() {
 fn the_longest_label_and_the_fullest_tables_fit() {
     let mut s = fresh();
     s.label = "x".repeat(64);
-    s.protected = (0..64).map(|i| onefold_engine::format::ProtectedRange { first: Lbn(i), blocks: 1 }).collect();
+    s.protected = (0..64).map(|i| onefold_engine::format::ProtectedRange { first: Lbn(i), blocks: 1, is_found: false }).collect();
     assert_eq!(Superblock::decode(&encoded(&s, 2), 2), Ok(s));
 }
 

@@ -113,7 +113,7 @@ fn what_a_failed_device_did_not_take_keeps_no_memory_of_requests() {
             }
             m.feed(written);
         }
-        m.feed(Event::GuardFailed);
+        m.feed(Event::StoreFailed);
         m.codec_keeps = 0;
         m.feed(Event::Tick);
         assert_eq!(home.blocks_out(), 0, "{case}: blocks are kept");

@@ -307,13 +307,13 @@ fn waiting_ends_when_the_store_fails() {
         let (mut m, written) = full(waiting(mode));
         let id = begin(&mut m, written);
         assert!(!m.is_answered(id), "{mode:?}");
-        m.feed(Event::GuardFailed);
+        m.feed(Event::StoreFailed);
         assert!(m.is_answered(id) && fails(&m.answer(id), Failure::ReadOnly), "{mode:?}");
 
         let (mut m, written) = full(waiting(mode).with_facts(|facts| facts.retries_when_full = true));
         let id = begin(&mut m, written);
         assert!(fails(&m.answer(id), Failure::Full), "{mode:?}");
-        m.feed(Event::GuardFailed);
+        m.feed(Event::StoreFailed);
         assert_eq!(sent_again(&mut m, &[written], 500), [Some(Failure::ReadOnly)], "{mode:?}");
     }
 }

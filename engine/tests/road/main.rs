@@ -28,6 +28,7 @@ mod out_of_line_slots;
 mod packs;
 mod pages;
 mod proofs;
+mod protect;
 mod recount;
 mod refused;
 mod replay;

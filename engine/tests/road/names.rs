@@ -163,7 +163,7 @@ fn packs_are_left_as_they_are() {
 fn the_blocks_of_protected_ranges_are_not_named() {
     let mut m = Machine::open(killed(CommitMode::Ordered), settings(CommitMode::Ordered));
     let mut superblock = chosen(&m.medium).expect("a volume");
-    superblock.protected = vec![ProtectedRange { first: Lbn(0), blocks: 300 }];
+    superblock.protected = vec![ProtectedRange { first: Lbn(0), blocks: 300, is_found: false }];
     m = Machine::over(m.medium, superblock, settings(CommitMode::Ordered), Legacy::default());
     m.feed(Event::Tick);
     m.wait(200);

@@ -251,7 +251,7 @@ fn reads_of_proofs_may_end_after_the_device_has_failed() {
                 bring_one(&mut next);
             }
             had_several |= next.kept_reads.len() >= 4;
-            next.feed(Event::GuardFailed);
+            next.feed(Event::StoreFailed);
             while bring_one(&mut next) {}
             next.journal = m.journal.clone();
             assert!(next.next(next.medium.clone(), settings(mode)).read(0, 4096 * 100) == noise(2, 100), "{mode:?}, {before}");

@@ -280,7 +280,7 @@ fn a_protected_block_ends_a_run() {
     for mode in MODES {
         let medium = eight(with_runs_of(4, mode)).close();
         let mut superblock = chosen(&medium).expect("a volume");
-        superblock.protected = vec![ProtectedRange { first: Lbn(COPY), blocks: 1 }];
+        superblock.protected = vec![ProtectedRange { first: Lbn(COPY), blocks: 1, is_found: false }];
         let mut m = Machine::over(medium, superblock, with_runs_of(4, mode), Legacy::default());
         m.read(2000 * BLOCK, 512);
         m.wait(200);

@@ -92,7 +92,7 @@ fn a_server_that_was_ousted_writes_nothing_more() {
     for (mode, event, notice) in [
         (CommitMode::Ordered, Event::Ousted, Notice::Ousted),
         (CommitMode::Log, Event::Ousted, Notice::Ousted),
-        (CommitMode::Log, Event::GuardFailed, Notice::WentReadOnly { what: "a read or write of the guard block" }),
+        (CommitMode::Log, Event::StoreFailed, Notice::WentReadOnly { what: "a read or write of the guard block or the notes" }),
     ] {
         let mut server = Machine::open(blank(BYTES, None), settings(mode));
         let synced = pattern(7, 8192);

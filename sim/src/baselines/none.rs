@@ -158,7 +158,7 @@ impl Machine for Plain {
             | Event::Digested { .. }
             | Event::Compressed { .. }
             | Event::Ousted
-            | Event::GuardFailed
+            | Event::StoreFailed
             | Event::SaveLedger
             | Event::EndWaiting
             | Event::Deduplicate(_)

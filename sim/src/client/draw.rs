@@ -6,6 +6,7 @@ use crate::options::{Options, Shape};
 use crate::oracle::{Oracle, TOGETHER_MAX};
 use crate::record::record;
 use fastrand::Rng;
+use onefold_engine::format::ProtectedRange;
 use onefold_engine::format::unit::MAGIC;
 use onefold_engine::interface::{Allowance, Deduplicate, Event, Op, Request, ScrubOrder};
 use onefold_engine::units::{BLOCK_BYTES, Bytes, Lbn};
@@ -102,6 +103,17 @@ impl Client {
         };
         record!("  order: {order:?}");
         order
+    }
+
+    /// Draws ranges that are to be protected from now on, in place of those that were before.
+    pub fn order_protection(&self, rng: &mut Rng) -> Event {
+        let range = |rng: &mut Rng| {
+            let (first, blocks) = self.part_of_stretch(rng);
+            ProtectedRange { first: Lbn(first), blocks: u32::try_from(blocks).expect("a few"), is_found: true }
+        };
+        let ranges: Vec<_> = (0..rng.usize(0..4)).map(|_| range(rng)).collect();
+        record!("  order: protect {ranges:?}");
+        Event::Protect(ranges)
     }
 
     /// Draws an order for the scrub, or one to save the ledger. Most begin a scrub, or let it go on, at a rate that reads a volume of a run

@@ -162,6 +162,10 @@ impl Clients for SessionClients {
         can_resend(&self.channels)
     }
 
+    fn have_a_disk(&self) -> bool {
+        true
+    }
+
     fn announcer(&self) -> Outcome<Announcer> {
         let cannot = |e| Failed::system("cannot copy a descriptor", e);
         let first = self.channels.first().ok_or_else(misused)?.try_clone().map_err(cannot)?;

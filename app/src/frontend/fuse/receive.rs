@@ -13,7 +13,7 @@ use super::files::{self, Clearing, Todo};
 use super::wire::{self, HEAD_BYTES, replies};
 use crate::target::{Incoming, SharedTarget, TargetInfo};
 use onefold_engine::buffer::BufferMut;
-use onefold_engine::interface::{Failure, Op, Policies, Reply, Segment};
+use onefold_engine::interface::{Failure, Op, Reply, Segment};
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, SECTOR_BYTES, count, index};
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -187,7 +187,7 @@ impl Receiver {
     }
 
     fn push(&mut self, op: Op, offset: u64, length: u64, buffer: Option<BufferMut>, fua: bool, done: Box<dyn FnOnce(Reply) + Send>) {
-        self.batch.push(Incoming { op, offset, length, buffer, fua, policies: Policies::default(), done });
+        self.batch.push(Incoming { op, offset, length, buffer, fua, done });
     }
 
     fn clear(&mut self, answer: Answer, pieces: &[Clearing]) {

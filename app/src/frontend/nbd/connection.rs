@@ -13,7 +13,7 @@ use super::socket::Socket;
 use super::transmission::{Decision, Ticket, judge};
 use crate::target::{Incoming, SharedTarget, together};
 use onefold_engine::buffer::BufferMut;
-use onefold_engine::interface::{Failure, Op, Policies};
+use onefold_engine::interface::{Failure, Op};
 use onefold_engine::units::{BLOCK_BYTES, count, index};
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -199,7 +199,7 @@ impl Reader {
                     outbox.answer(&ticket, cost, reply);
                 });
                 let (offset, length) = (head.offset, u64::from(head.length));
-                self.admit(cost, Incoming { op, offset, length, buffer, fua, policies: Policies::default(), done });
+                self.admit(cost, Incoming { op, offset, length, buffer, fua, done });
                 Ok(())
             }
         }

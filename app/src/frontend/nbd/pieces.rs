@@ -11,7 +11,7 @@ use super::outbox::Outbox;
 use super::protocol::RequestHead;
 use super::transmission::{Piece, Ticket};
 use crate::target::{Incoming, together};
-use onefold_engine::interface::{Failure, Op, Policies, Reply};
+use onefold_engine::interface::{Failure, Op, Reply};
 use onefold_engine::units::{BLOCK_BYTES, index};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -83,10 +83,7 @@ impl Reader {
             self.payload(offset, length, &mut buffer)?;
             let gathered = Arc::clone(&gathered);
             let done = Box::new(move |reply| gathered.done(cost, reply));
-            self.admit(
-                cost,
-                Incoming { op: Op::Write, offset, length: length.into(), buffer: Some(buffer), fua, policies: Policies::default(), done },
-            );
+            self.admit(cost, Incoming { op: Op::Write, offset, length: length.into(), buffer: Some(buffer), fua, done });
         }
         Ok(())
     }
@@ -107,8 +104,7 @@ impl Reader {
             let (tell, hear) = channel();
             let done = Box::new(move |reply| drop(tell.send(reply)));
             let Piece { offset, length, .. } = piece;
-            let asked =
-                Incoming { op: Op::Read, offset, length: length.into(), buffer: None, fua: false, policies: Policies::default(), done };
+            let asked = Incoming { op: Op::Read, offset, length: length.into(), buffer: None, fua: false, done };
             together(|| target.submit(&mut vec![asked]));
             let reply = hear.recv().unwrap_or(Reply::Failed(Failure::Io));
             if !outbox.answer(&Ticket::of_piece(head, piece, agreement), cost, reply) {

@@ -10,6 +10,7 @@ use super::entry::{Asked, Content, Entry, LastGap, NAME_BYTES, What};
 use crate::runtime::digests::{self, Written};
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::interface::Op;
+use onefold_engine::policy::{Policies, Policy};
 use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
 use onefold_trace::folder::{FolderError, Writer};
 use onefold_trace::header::Gap;
@@ -170,9 +171,10 @@ impl Namer {
 
     /// Returns the blocks of each request.
     fn names<'a>(&mut self, together: &'a [Entry]) -> Vec<Vec<Block>> {
+        static NONE: Policies = Policies::Same(Policy::DEFAULT);
         let written = |entry: &'a Entry| match (&entry.content, &entry.what) {
             (Content::Bytes(buffer), What::Asked(asked)) => {
-                Some(Written { buffer, offset: asked.offset, length: asked.length, is_deferred: false })
+                Some(Written { buffer, offset: asked.offset, length: asked.length, is_deferred: false, policies: &NONE })
             }
             _ => None,
         };

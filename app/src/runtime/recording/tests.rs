@@ -10,7 +10,7 @@ use crate::runtime::{Closing, Served};
 use crate::target::{Incoming, Target};
 use crate::test_kit::{read, submit};
 use onefold_engine::buffer::BufferMut;
-use onefold_engine::interface::{Op, Policies, Reply};
+use onefold_engine::interface::{Op, Reply};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::units::count;
 use onefold_trace::folder::{Reader, Rotation};
@@ -167,7 +167,7 @@ fn a_trace_that_cannot_be_written_ends_the_recording_and_nothing_else() {
     for _ in 0..3 {
         let tell = tell.clone();
         let done = Box::new(move |reply: Reply| tell.send(matches!(reply, Reply::Done)).unwrap());
-        batch.push(Incoming { op: Op::Flush, offset: 0, length: 0, buffer: None, fua: false, policies: Policies::default(), done });
+        batch.push(Incoming { op: Op::Flush, offset: 0, length: 0, buffer: None, fua: false, done });
     }
     target.submit(&mut batch);
     assert!((0..3).all(|_| hear.recv().unwrap()));

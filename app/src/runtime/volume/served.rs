@@ -1,6 +1,7 @@
 //! A volume as its owner sees it.
 
 use super::Volume;
+use crate::hints::Hints;
 use crate::runtime::codec::Codec;
 use crate::runtime::condition::{Condition, Counts, memory, reason, state, state_on};
 use crate::runtime::lived::Lived;
@@ -72,7 +73,12 @@ impl Served for Volume {
             damage: self.notices.damage(),
             lifetime: Some(Lived::of(&stats.lifetime)),
             volume: Some(VolumeCounts::of(&stats, self.notices.recounted_blocks())),
+            hints: Some(self.hints.counts()),
         }
+    }
+
+    fn hints(&self) -> Option<&Arc<Hints>> {
+        Some(&self.hints)
     }
 
     fn tap(&self) -> &Arc<Tap> {

@@ -9,7 +9,7 @@
 //! 6. A guarded volume has an interval within its bounds, and no extent where its guard block lies; another has no interval.
 
 use super::content::Superblock;
-use super::fields::{INCOMPATIBLE_DEFAULTS, at};
+use super::fields::{INCOMPATIBLE_DEFAULTS, RANGE_FOUND, at};
 use crate::format::counter::{COUNTER_MAX, COUNTER_STOP, DELAY_MS_MAX};
 use crate::format::guard::{GUARD_MS_MAX, GUARD_MS_MIN};
 use crate::format::layout::Field;
@@ -90,6 +90,9 @@ impl Superblock {
         places.try_for_each(|run| at_most(at::LOG_TAIL, run.end().get(), self.geometry.data_blocks))?;
         if self.is_log_live() && self.log_tail.is_none() {
             return Err(SuperblockError::NoLogTail);
+        }
+        if self.protected.iter().any(|range| range.is_found) && !self.marks_apart() {
+            return Err(SuperblockError::UnknownValue { field: at::PROTECTED.name, value: RANGE_FOUND.into() });
         }
         self.protected.iter().try_for_each(|range| {
             at_most(at::PROTECTED, range.first.get().saturating_add(u64::from(range.blocks)), self.geometry.logical_blocks)

@@ -1,6 +1,6 @@
 //! Parts of the superblock, each with its bytes.
 
-use super::fields::{COMPARISON_ASKED, COMPARISON_PAUSED, LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class, at_extent, at_range};
+use super::fields::{COMPARISON_ASKED, COMPARISON_PAUSED, LABEL_BYTES_MAX, PROTECTED_MAX, RANGE_FOUND, at, at_class, at_extent, at_range};
 use super::values::{count_of, one_of};
 use crate::class::Class;
 use crate::format::geometry::{EXTENTS_MAX, Extent, ExtentKind};
@@ -54,7 +54,10 @@ pub struct Uncompared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtectedRange {
     pub first: Lbn,
+    /// Less than 2^31.
     pub blocks: u32,
+    /// A file system's layout says so; otherwise the owner of the volume does.
+    pub is_found: bool,
 }
 
 impl Uncompared {
@@ -130,14 +133,18 @@ pub(super) fn encode_protected(ranges: &[ProtectedRange], out: &mut [u8]) {
     at::PROTECTED_COUNT.set(out, count(ranges.len()));
     for (range, out) in ranges.iter().zip(at::PROTECTED.of_mut(out).chunks_exact_mut(at_range::LAYOUT.bytes)) {
         at_range::FIRST_LBN.set(out, range.first.get());
-        at_range::BLOCKS.set(out, u64::from(range.blocks));
+        at_range::BLOCKS.set(out, u64::from(range.blocks | if range.is_found { RANGE_FOUND } else { 0 }));
     }
 }
 
 pub(super) fn decode_protected(bytes: &[u8]) -> Result<Vec<ProtectedRange>, SuperblockError> {
     let ranges = count_of(at::PROTECTED_COUNT, bytes, PROTECTED_MAX)?;
     let bytes = at::PROTECTED.of(bytes).chunks_exact(at_range::LAYOUT.bytes);
-    Ok(bytes.take(ranges).map(|b| ProtectedRange { first: Lbn(at_range::FIRST_LBN.get(b)), blocks: at_range::BLOCKS.word(b) }).collect())
+    let range = |b: &[u8]| {
+        let blocks = at_range::BLOCKS.word(b);
+        ProtectedRange { first: Lbn(at_range::FIRST_LBN.get(b)), blocks: blocks & !RANGE_FOUND, is_found: blocks & RANGE_FOUND != 0 }
+    };
+    Ok(bytes.take(ranges).map(range).collect())
 }
 
 /// # Panics

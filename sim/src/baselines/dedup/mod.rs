@@ -241,7 +241,7 @@ impl<S: Scheme> Machine for Dedup<S> {
             Event::Digested { .. }
             | Event::Compressed { .. }
             | Event::Ousted
-            | Event::GuardFailed
+            | Event::StoreFailed
             | Event::SaveLedger
             | Event::EndWaiting
             | Event::Deduplicate(_)

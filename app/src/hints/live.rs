@@ -1,0 +1,201 @@
+//! The rules that are in force, in the form in which requests are held against them.
+//!
+//! 1. Conditions on what the kernel knew of a request are held against each run of its blocks; those on LBNs against each block.
+//! 2. A file that a rule names by its path is known by its inode, where the observer saw that; what lies in its old place by now is not its
+//!    own. Where nothing was seen, its place when the rule was made has to do.
+
+use super::kept::{Kept, Numbered};
+use super::rule::{Act, Lives, Marked, Range, Rule};
+use onefold_engine::policy::Policy;
+use onefold_observer::{File, Lifetime, Observation};
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use wildmatch::WildMatch;
+
+/// Where control groups are found: version 2, or the controller of block devices of version 1.
+const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/blkio"];
+/// The most control groups below one that a rule names.
+const CGROUPS_MAX: usize = 4096;
+
+/// The rules in force.
+#[derive(Default)]
+pub struct Live {
+    rules: Vec<LiveRule>,
+    pub(super) spares_compressed: bool,
+    /// The blocks that the files of `spares_compressed` have brought.
+    pub(super) compressed: AtomicU64,
+}
+
+/// A rule in force, and the blocks that have matched.
+struct LiveRule {
+    /// Its number in the volume; none if it is from the configuration.
+    number: Option<u32>,
+    rule: Rule,
+    policy: Policy,
+    file: Option<WildMatch>,
+    cgroups: HashSet<u64>,
+    files: Files,
+    matched: AtomicU64,
+}
+
+/// The files that a rule names by their paths.
+#[derive(Default)]
+struct Files {
+    /// Their inodes, by the place of their file system.
+    inodes: HashSet<(Range, u64)>,
+    /// The places of their file systems.
+    within: Vec<Range>,
+    /// Where their content lay, in order.
+    ranges: Vec<Range>,
+}
+
+/// What a rule has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matched {
+    pub number: Option<u32>,
+    pub rule: Rule,
+    pub blocks: u64,
+}
+
+impl Live {
+    /// Puts the rules of a volume, and those of its configuration, in force. Rules that were in force before go on counting.
+    #[must_use]
+    pub fn new(kept: &Kept, configured: &[Rule], before: &Self) -> Self {
+        let of_volume = kept.rules.iter().map(|Numbered { number, rule }| (Some(*number), rule));
+        let of_configuration = configured.iter().map(|rule| (None, rule));
+        let rules = of_volume.chain(of_configuration).map(|(number, rule)| {
+            let known = before.rules.iter().find(|known| known.number == number && known.rule == *rule);
+            LiveRule::new(number, rule.clone(), known.map_or(0, |known| known.matched.load(Ordering::Relaxed)))
+        });
+        let compressed = before.compressed.load(Ordering::Relaxed).into();
+        Self { rules: rules.collect(), spares_compressed: kept.spares_compressed, compressed }
+    }
+
+    /// Whether no request can match.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.is_empty() && !self.spares_compressed
+    }
+
+    /// Whether some rule needs to know files, names of files, and reads.
+    pub(super) fn wants(&self) -> onefold_observer::Wants {
+        let names = self.spares_compressed || self.rules.iter().any(|rule| rule.file.is_some());
+        let files = names || self.rules.iter().any(|rule| rule.rule.wants_files());
+        onefold_observer::Wants { files, names, reads: self.minds_reads() }
+    }
+
+    /// Whether some rule says something of reads.
+    pub(super) fn minds_reads(&self) -> bool {
+        self.rules.iter().any(|rule| rule.policy.is_prefetched())
+    }
+
+    /// Whether some rule is about LBNs, so that it is to be held against each block.
+    pub(super) fn minds_lbns(&self) -> bool {
+        self.rules.iter().any(|rule| rule.rule.lbn.is_some() || !rule.files.ranges.is_empty())
+    }
+
+    /// The policy for a run of blocks, from `first` to before `end`, of which this was seen; and counts them. The blocks are one if some
+    /// rule is about LBNs.
+    pub(super) fn policy(&self, first: u64, end: u64, seen: Option<&Observation>) -> Policy {
+        let mut policy = Policy::DEFAULT;
+        for rule in self.rules.iter().filter(|rule| rule.matches(first, seen)) {
+            rule.matched.fetch_add(end - first, Ordering::Relaxed);
+            policy = policy.and(rule.policy);
+        }
+        let name = seen.and_then(|seen| seen.file.as_ref()?.name.as_ref());
+        if self.spares_compressed && name.is_some_and(|name| super::extensions::is_compressed(name.as_bytes())) {
+            self.compressed.fetch_add(end - first, Ordering::Relaxed);
+            policy = policy.plain();
+        }
+        policy
+    }
+
+    /// What each rule has done.
+    pub(super) fn matched(&self) -> impl Iterator<Item = Matched> + '_ {
+        let matched =
+            |rule: &LiveRule| Matched { number: rule.number, rule: rule.rule.clone(), blocks: rule.matched.load(Ordering::Relaxed) };
+        self.rules.iter().map(matched)
+    }
+
+    /// Whether a rule names control groups, which may come and go.
+    pub(super) fn minds_cgroups(&self) -> bool {
+        self.rules.iter().any(|rule| rule.rule.cgroup.is_some())
+    }
+}
+
+impl LiveRule {
+    fn new(number: Option<u32>, rule: Rule, matched: u64) -> Self {
+        let policy = rule.act.iter().fold(Policy::DEFAULT, |policy, act| match act {
+            Act::Nodedup | Act::NeverShare => policy.apart(),
+            Act::Nocompress => policy.plain(),
+            Act::Noindex => policy.unindexed(),
+            Act::Prefetch => policy.prefetched(),
+        });
+        let file = rule.file.as_deref().map(WildMatch::new);
+        let cgroups = rule.cgroup.as_deref().map(groups_below).unwrap_or_default();
+        let files = Files::of(&rule.files);
+        Self { number, rule, policy, file, cgroups, files, matched: matched.into() }
+    }
+
+    fn matches(&self, lbn: u64, seen: Option<&Observation>) -> bool {
+        let Rule { process, cgroup, meta, lifetime, lbn: range, files, .. } = &self.rule;
+        let file = seen.and_then(|seen| seen.file.as_ref());
+        let name = file.and_then(|file| file.name.as_ref());
+        range.is_none_or(|range| range.has(lbn))
+            && (!meta || seen.is_some_and(|seen| seen.meta))
+            && lifetime.is_none_or(|lives| seen.is_some_and(|seen| is_lifetime(lives, seen.lifetime)))
+            && process.as_ref().is_none_or(|name| seen.is_some_and(|seen| seen.comm.as_bytes() == name.as_bytes()))
+            && (cgroup.is_none() || seen.is_some_and(|seen| self.cgroups.contains(&seen.cgroup)))
+            && self.file.as_ref().is_none_or(|glob| name.is_some_and(|name| glob.matches(&String::from_utf8_lossy(name.as_bytes()))))
+            && (files.is_empty() || self.files.has(lbn, seen, file))
+    }
+}
+
+impl Files {
+    fn of(marked: &[Marked]) -> Self {
+        let mut within: Vec<Range> = marked.iter().map(|file| file.within).collect();
+        within.sort_unstable();
+        within.dedup();
+        let mut ranges: Vec<Range> = marked.iter().flat_map(|file| file.ranges.iter().copied()).collect();
+        ranges.sort_unstable();
+        Self { inodes: marked.iter().map(|file| (file.within, file.inode)).collect(), within, ranges }
+    }
+
+    fn has(&self, lbn: u64, seen: Option<&Observation>, file: Option<&File>) -> bool {
+        match (seen, file) {
+            (_, Some(file)) => self.within.iter().any(|within| within.has(lbn) && self.inodes.contains(&(*within, file.inode))),
+            (Some(seen), None) if seen.meta => false,
+            _ => {
+                let behind = self.ranges.partition_point(|range| range.first <= lbn);
+                self.ranges[..behind].last().is_some_and(|range| range.has(lbn))
+            }
+        }
+    }
+}
+
+fn is_lifetime(wanted: Lives, seen: Lifetime) -> bool {
+    matches!(
+        (wanted, seen),
+        (Lives::Short, Lifetime::Short)
+            | (Lives::Medium, Lifetime::Medium)
+            | (Lives::Long, Lifetime::Long)
+            | (Lives::Extreme, Lifetime::Extreme)
+    )
+}
+
+/// The numbers of a control group and of those below it; none if there is no such group now.
+fn groups_below(path: &str) -> HashSet<u64> {
+    let mut found = HashSet::new();
+    let mut left: Vec<PathBuf> = CGROUPS.iter().map(|root| Path::new(root).join(path.trim_start_matches('/'))).collect();
+    while let Some(folder) = left.pop() {
+        let Ok(meta) = std::fs::symlink_metadata(&folder) else { continue };
+        if !meta.is_dir() || found.len() >= CGROUPS_MAX {
+            continue;
+        }
+        found.insert(meta.ino());
+        let below = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        left.extend(below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()));
+    }
+    found
+}

@@ -1,0 +1,153 @@
+//! Where a file lies on a volume: the file system that has it, its inode, and its logical blocks.
+
+use super::rule::{Marked, Range};
+use crate::device::host_map::places;
+use crate::exit::{Exit, Failed, Outcome};
+use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
+use onefold_observer::Disk;
+use rustix::fs::{AtFlags, StatxFlags, major, minor, statx};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Btrfs' extents have addresses of its own, which are no places on a disk.
+const BTRFS: &str = "btrfs";
+
+/// A part of a disk that a file system has: all of it, or a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub disk: Disk,
+    /// Its first byte on the disk, and the one behind its last.
+    pub first: u64,
+    pub end: u64,
+}
+
+/// A mounted file system.
+struct Mount {
+    /// Its device, as mounts name it.
+    source: PathBuf,
+    kind: String,
+}
+
+/// Finds a file for a rule of the volume that clients use as `disk`.
+///
+/// # Errors
+/// When there is no such file, or it lies elsewhere.
+pub fn locate(path: &Path, disk: Disk) -> Outcome<Marked> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let shown = absolute.display();
+    let cannot = |error: std::io::Error| {
+        let exit = if error.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::System };
+        Failed::new(exit, format!("--path {shown}: {error}"))
+    };
+    let file = File::open(&absolute).map_err(cannot)?;
+    let meta = file.metadata().map_err(cannot)?;
+    if !meta.is_file() {
+        return Err(Failed::new(Exit::Usage, format!("--path {shown} is no regular file"))
+            .next("Name files; --file takes a pattern of names, for files that come later, too."));
+    }
+    let elsewhere = || {
+        Failed::new(Exit::State, format!("--path {shown} does not lie on the volume, which is disk {disk}"))
+            .next("Name a file of a file system that is mounted from the volume.")
+    };
+    let mount = mount_of(&file).ok_or_else(elsewhere)?;
+    let part = part_at(&mount.source).filter(|part| part.disk == disk).ok_or_else(elsewhere)?;
+    let within = Range { first: part.first / BLOCK_BYTES, end: part.end.div_ceil(BLOCK_BYTES) };
+    let extents = if mount.kind == BTRFS { None } else { places(&file).map_err(|errno| cannot(errno.into()))? };
+    let blocks = |extent: std::ops::Range<u64>| {
+        let [first, end] = [extent.start, extent.end].map(|at| part.first.saturating_add(at));
+        Range { first: first / BLOCK_BYTES, end: end.div_ceil(BLOCK_BYTES) }
+    };
+    let ranges = extents.into_iter().flatten().map(blocks).collect();
+    Ok(Marked { path: absolute, inode: meta.ino(), within, ranges })
+}
+
+/// Returns the part of a disk that a block device is.
+#[must_use]
+pub fn part_at(device: &Path) -> Option<Part> {
+    let found = rustix::fs::stat(device).ok()?;
+    let is_block = rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::BlockDevice;
+    part_of(Disk { major: major(found.st_rdev), minor: minor(found.st_rdev) }).filter(|_| is_block)
+}
+
+/// Returns the part of a disk that has this number.
+#[must_use]
+pub fn part_of(number: Disk) -> Option<Part> {
+    let folder = PathBuf::from(format!("/sys/dev/block/{number}"));
+    let sectors = |name: &str| read_number(&folder.join(name));
+    let (first, length) = (if folder.join("partition").exists() { sectors("start")? } else { 0 }, sectors("size")?);
+    let disk = if folder.join("partition").exists() { parent_of(&folder)? } else { number };
+    Some(Part { disk, first: first.checked_mul(SECTOR_BYTES)?, end: first.checked_add(length)?.checked_mul(SECTOR_BYTES)? })
+}
+
+fn read_number(file: &Path) -> Option<u64> {
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+/// The disk of a partition, whose folder in /sys this is.
+fn parent_of(partition: &Path) -> Option<Disk> {
+    let text = std::fs::read_to_string(partition.canonicalize().ok()?.parent()?.join("dev")).ok()?;
+    let (major, minor) = text.trim().split_once(':')?;
+    Some(Disk { major: major.parse().ok()?, minor: minor.parse().ok()? })
+}
+
+/// The file system that has an open file. A file's own device number is none of a disk under Btrfs.
+fn mount_of(file: &File) -> Option<Mount> {
+    /// `STATX_MNT_ID` of linux/stat.h.
+    const MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x1000);
+    let found = statx(file, "", AtFlags::EMPTY_PATH, MOUNT).ok()?;
+    mount_in(&std::fs::read_to_string("/proc/self/mountinfo").ok()?, found.stx_mnt_id)
+}
+
+/// The file system of this number in the text of /proc/self/mountinfo.
+fn mount_in(text: &str, number: u64) -> Option<Mount> {
+    let number = number.to_string();
+    let line = text.lines().find(|line| line.split(' ').next() == Some(&number))?;
+    let mut words = line.split_once(" - ")?.1.split(' ');
+    let (kind, source) = (words.next()?.to_owned(), unescaped(words.next()?));
+    Some(Mount { source, kind })
+}
+
+/// A path of that text, in which some bytes are written as `\ooo`.
+fn unescaped(text: &str) -> PathBuf {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, others)) = rest.split_first() {
+        let octal = others.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(value) => {
+                bytes.push(value);
+                rest = &others[3..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = others;
+            }
+        }
+    }
+    PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_found_by_its_number() {
+        let text = "31 24 0:28 / /sys rw - sysfs sysfs rw\n32 24 0:40 /@ /mnt rw shared:1 master:2 - btrfs /dev/my\\040disk rw\n";
+        let mount = mount_in(text, 32).expect("it is there");
+        assert_eq!((mount.kind.as_str(), mount.source.as_path()), ("btrfs", Path::new("/dev/my disk")));
+        assert!(mount_in(text, 3).is_none());
+    }
+
+    #[test]
+    fn a_file_elsewhere_is_named() {
+        let build = std::env::current_exe().expect("a program");
+        let nowhere = Disk { major: 4095, minor: 7 };
+        let failed = locate(&build, nowhere).expect_err("there is no such disk");
+        assert!(failed.message.contains("does not lie on the volume"), "{failed}");
+        let failed = locate(Path::new("/no/such/file"), nowhere).expect_err("no file");
+        assert_eq!(failed.exit, Exit::NotFound);
+        assert_eq!(locate(Path::new("/"), nowhere).expect_err("a folder").exit, Exit::Usage);
+    }
+}

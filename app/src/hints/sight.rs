@@ -1,0 +1,90 @@
+//! The thread that has a volume's disk observed: from when the disk is there, and anew when rules want to know more.
+
+use super::Hints;
+use onefold_observer::{Disk, Observer, Wants};
+use std::path::Path;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+/// The memory of an observer, in bytes, half of it for the ring: what 5,000 writes under way need.
+const MEMORY_BYTES: usize = 2 << 20;
+/// The time between two looks for the disk, which is made when its server serves.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// The time after which control groups are looked at again, which may have come meanwhile.
+const GROUPS_AGAIN: Duration = Duration::from_secs(5);
+
+/// Has the disk observed that `find` returns, once it returns one; until the hints are gone.
+pub fn begin(hints: &Arc<Hints>, find: impl Fn() -> Option<Disk> + Send + 'static) {
+    let hints = Arc::downgrade(hints);
+    let begun = std::thread::Builder::new().name("observer".to_owned()).spawn(move || watch(&hints, &find));
+    begun.map(drop).unwrap_or_else(|error| tracing::warn!(%error, "nothing is observed: there is no thread for it"));
+}
+
+fn watch(hints: &Weak<Hints>, find: &dyn Fn() -> Option<Disk>) {
+    let disk = loop {
+        match (find(), hints.upgrade()) {
+            (_, None) => return,
+            (Some(disk), _) => break disk,
+            (None, _) => std::thread::sleep(LOOK_AGAIN),
+        }
+    };
+    let mut now = None::<Wants>;
+    let mut version = 0;
+    while let Some(hints) = hints.upgrade() {
+        let live = super::read(&hints.live).clone();
+        let wanted = hints.wants(&live);
+        if wanted != now {
+            let (observer, blind) = match wanted.map(|wants| Observer::begin(disk, wants, MEMORY_BYTES)) {
+                None => (None, None),
+                Some(Ok(observer)) => (Some(Arc::new(observer)), None),
+                Some(Err(refused)) => {
+                    tracing::info!("requests are not observed, so hints know LBNs alone: {refused}");
+                    (None, Some(refused.to_string()))
+                }
+            };
+            hints.observe_by(observer, blind);
+            now = wanted;
+        }
+        if live.minds_cgroups() {
+            hints.put_in_force_again();
+        }
+        drop(live);
+        version = hints.await_change(version, GROUPS_AGAIN);
+    }
+}
+
+/// The number of a disk, from the path of its block device.
+#[must_use]
+pub fn disk_at(path: &Path) -> Option<Disk> {
+    let found = rustix::fs::stat(path).ok()?;
+    let is_block = rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::BlockDevice;
+    is_block.then(|| Disk { major: rustix::fs::major(found.st_rdev), minor: rustix::fs::minor(found.st_rdev) })
+}
+
+impl Hints {
+    /// What is to be observed, if anything.
+    fn wants(&self, live: &super::Live) -> Option<Wants> {
+        let marks = self.marks.len() > 0;
+        let wants = live.wants();
+        (marks || !live.is_empty()).then_some(Wants { files: wants.files || marks, ..wants })
+    }
+
+    /// Says that nothing will be observed, and why.
+    pub fn stay_blind(&self, why: &str) {
+        self.observe_by(None, Some(why.to_owned()));
+    }
+
+    /// Puts the same rules in force again: the control groups that they name may have changed.
+    fn put_in_force_again(&self) {
+        let owned = self.owned();
+        let live = super::Live::new(&owned.kept, &owned.configured, &super::read(&self.live).clone());
+        *self.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
+    }
+
+    /// Waits until the rules have changed since `version`, but not for longer than `most`. Returns the version then.
+    fn await_change(&self, version: u64, most: Duration) -> u64 {
+        let owned = self.owned();
+        let waited = self.changed.wait_timeout_while(owned, most, |owned| owned.version == version);
+        waited.unwrap_or_else(PoisonError::into_inner).0.version
+    }
+}

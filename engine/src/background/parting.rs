@@ -1,0 +1,129 @@
+//! Parts the blocks of protected ranges from others: what lies there is written once more, each LBN to a block of its own.
+//!
+//! 1. A range is protected when the superblock says so, durably; what is written there from then on stays apart by itself. A change of the
+//!    ranges is an update of the superblock.
+//! 2. What was written before may share its block, or have a fingerprint by which others will. It is moved, as a write of no bytes: the
+//!    LBN keeps its content, whatever happens meanwhile.
+//! 3. Ranges are advice: a block that cannot be read, or for which there is no room, stays where it is.
+
+use crate::answers::Answers;
+use crate::format::PageId;
+use crate::format::ProtectedRange;
+use crate::format::entry::{Kind, MapEntry};
+use crate::format::superblock::PROTECTED_MAX;
+use crate::io::Stage;
+use crate::requests::Requests;
+use crate::schedule::Task;
+use crate::store::Store;
+use crate::units::Lbn;
+
+/// The most blocks that are moved at a time.
+const MOVES_AT_ONCE: usize = 8;
+/// The most LBNs that are looked at in a turn.
+const LBNS_A_TURN: u64 = 256;
+
+/// The parting, and how far it is.
+#[derive(Default)]
+pub(crate) struct Parting {
+    /// The ranges that are left, the next one last.
+    left: Vec<ProtectedRange>,
+    /// The LBNs whose blocks are being moved.
+    moving: Vec<Lbn>,
+    /// It waits for a page, or for a move to end.
+    waits: bool,
+}
+
+impl Parting {
+    /// Protects these ranges, and no others that were found before. Ranges beyond the room that the superblock has are left out.
+    #[cold]
+    pub fn protect(&mut self, store: &mut Store, ranges: Vec<ProtectedRange>) {
+        if store.is_read_only() || store.io.stage != Stage::Serving {
+            return;
+        }
+        let blocks = store.geometry.logical_blocks;
+        let is_within = |range: &ProtectedRange| range.first.0.checked_add(range.blocks.into()).is_some_and(|end| end <= blocks);
+        let found = ranges.into_iter().map(|range| ProtectedRange { is_found: true, ..range }).filter(is_within);
+        let before = store.medium.superblock.protected.clone();
+        let owned = before.iter().copied().filter(|range| !range.is_found);
+        let wanted: Vec<ProtectedRange> = owned.chain(found).take(PROTECTED_MAX).collect();
+        if wanted == before {
+            return;
+        }
+        self.left.extend(wanted.iter().rev().filter(|range| !before.contains(range)));
+        store.medium.protect(wanted);
+        self.waits = false;
+        store.io.schedule.more_background = true;
+    }
+
+    /// Whether it has nothing to do, or waits.
+    pub fn rests(&self, store: &Store) -> bool {
+        self.waits || self.left.is_empty() || store.is_read_only()
+    }
+
+    /// Goes on with it, a little.
+    #[cold]
+    pub fn go_on(&mut self, store: &mut Store, requests: &mut Requests, answers: &mut Answers) {
+        self.waits = false;
+        self.moving.retain(|&lbn| answers.is_moving(lbn));
+        for _ in 0..LBNS_A_TURN {
+            let Some(&range) = self.left.last() else { return };
+            if range.blocks == 0 {
+                self.left.pop();
+                continue;
+            }
+            if self.moving.len() >= MOVES_AT_ONCE {
+                self.waits = true;
+                return;
+            }
+            let lbn = range.first;
+            match next(store, lbn) {
+                Ok(Next::Skip { end }) => self.done_below(end),
+                Ok(Next::Move) => {
+                    requests.begin_move(store, answers, lbn);
+                    self.moving.push(lbn);
+                    self.done_below(lbn + 1);
+                }
+                Err(page) => {
+                    self.waits = true;
+                    return store.tables.wait(&mut store.io, page, Task::Part);
+                }
+            }
+        }
+        store.io.schedule.more_background = true;
+    }
+
+    /// Takes what lies before `end` out of the range that is being looked at.
+    fn done_below(&mut self, end: Lbn) {
+        let range = self.left.last_mut().expect("one is being looked at");
+        let done = u32::try_from(end - range.first).unwrap_or(u32::MAX).min(range.blocks);
+        (range.first, range.blocks) = (range.first + u64::from(done), range.blocks - done);
+    }
+}
+
+/// What is to be done with an LBN.
+enum Next {
+    /// Nothing, with all LBNs before `end`.
+    Skip {
+        end: Lbn,
+    },
+    Move,
+}
+
+/// Whether the block of an LBN is to be moved. `Err`: this page has to be read first.
+fn next(store: &mut Store, lbn: Lbn) -> Result<Next, PageId> {
+    let skip = Ok(Next::Skip { end: lbn + 1 });
+    if store.tables.overlay(lbn).is_none() {
+        let (end, is_blank) = store.tables.map_page(&mut store.io, lbn);
+        if is_blank {
+            return Ok(Next::Skip { end });
+        }
+    }
+    let Some(MapEntry::Block { pbn, slot }) = store.tables.lookup(&mut store.io, lbn)? else { return skip };
+    if let Some(pending) = store.space.pending.get(pbn) {
+        // Nothing is linked to a pending block without a fingerprint.
+        return if pending.kind == Kind::Checksum { skip } else { Ok(Next::Move) };
+    }
+    let entry = store.settled_entry(pbn)?;
+    let is_apart = slot == 0 && entry.kind == Kind::Checksum && entry.short().is_none() && !entry.is_suspect();
+    if is_apart { skip } else { Ok(Next::Move) }
+}
