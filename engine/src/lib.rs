@@ -37,6 +37,7 @@ pub mod stats;
 
 pub mod check;
 pub mod format;
+pub mod layouts;
 pub mod repair;
 
 #[cfg(test)]

@@ -55,6 +55,7 @@ package_of() {
     mkfs.ext4 | e2fsck | debugfs) echo e2fsprogs ;;
     mkfs.btrfs) echo btrfs-progs ;;
     mkfs.xfs) echo xfsprogs ;;
+    mkfs.f2fs) echo f2fs-tools ;;
     losetup | mount | blkid | findmnt | fallocate | taskset) echo util-linux ;;
     sfdisk) echo fdisk ;;
     cc) echo build-essential ;;

@@ -17,7 +17,7 @@ for group in "${groups[@]}"; do
     test)
         need_rust
         need_lints
-        need mkfs.ext4 mkfs.btrfs losetup sfdisk fio nbdinfo python3-libnbd qemu-io shellcheck dpkg-shlibdeps rpmbuild
+        need mkfs.ext4 mkfs.btrfs mkfs.xfs mkfs.f2fs losetup sfdisk fio nbdinfo python3-libnbd qemu-io shellcheck dpkg-shlibdeps rpmbuild
         ;;
     fresh) need debootstrap git ;;
     *) die "setup: unknown group '$group'; the groups are build, test and fresh" ;;
