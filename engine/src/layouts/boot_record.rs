@@ -1,7 +1,8 @@
 //! MBR: the table of four partitions, and the chain of tables for logical ones.
 //!
 //! 1. The table counts sectors and does not say how large they are: the caller reads it once for each size.
-//! 2. A link of the chain is an offset from the extended partition, a logical partition one from its own table. The caller bounds the chain.
+//! 2. A link of the chain is an offset from the extended partition, a logical partition one from its own table. The caller bounds the
+//!    chain.
 
 use super::bytes::{byte, le16, le32, part};
 use std::ops::Range;
@@ -20,7 +21,7 @@ const KIND_PROTECTIVE: u8 = 0xee;
 pub(super) struct Entry {
     /// It holds a chain of tables.
     pub(super) is_extended: bool,
-    /// Where it lies, in bytes from where its table counts.
+    /// The partition, in bytes from the place that its table counts from.
     pub(super) range: Range<u64>,
 }
 

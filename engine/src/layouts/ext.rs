@@ -11,7 +11,7 @@ use super::bytes::{array, le16, le32, part, power};
 use crate::units::{count, index};
 use std::ops::Range;
 
-/// Where the superblock begins, in bytes from the file system's first one.
+/// The beginning of the superblock, in bytes from the file system's first one.
 pub(super) const SUPERBLOCK_AT: u64 = 1024;
 /// Bytes of a superblock.
 pub(super) const SUPERBLOCK_BYTES: usize = 1024;

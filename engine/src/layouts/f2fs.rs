@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// Bytes of a superblock.
 pub(super) const SUPERBLOCK_BYTES: usize = 3072;
-/// Where the superblocks begin, in bytes from the file system's first one.
+/// The beginnings of the superblocks, in bytes from the file system's first one.
 pub(super) const SUPERBLOCKS_AT: [u64; 2] = [1024, 4096 + 1024];
 /// The bytes of a superblock that change only when the layout does, without the place of its checksum.
 pub(super) const STABLE: &[Range<usize>] = &[0..32, 36..124];

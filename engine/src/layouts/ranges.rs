@@ -91,3 +91,7 @@ fn joined(ranges: &[Range<u64>], mut range: Range<u64>) -> Vec<Range<u64>> {
 fn common(ranges: &[Range<u64>], range: &Range<u64>) -> u64 {
     ranges.iter().map(|other| other.end.min(range.end).saturating_sub(other.start.max(range.start))).sum()
 }
+
+#[cfg(test)]
+#[path = "ranges_tests.rs"]
+mod tests;

@@ -101,8 +101,8 @@ pub(super) fn f2fs() -> Forged {
     forged
 }
 
-/// The first two sectors of an XFS of version 5: 4 groups of 12,800 blocks, sectors of 512 bytes. The second is the header of group 0's free
-/// space.
+/// The first two sectors of an XFS of version 5: 4 groups of 12,800 blocks, sectors of 512 bytes. The second is the header of group 0's
+/// free space.
 pub(super) fn xfs() -> Forged {
     let fields: [(usize, &[u8]); 18] = [
         (0, b"XFSB"),
@@ -203,7 +203,7 @@ pub(super) fn leaf(logical: u64, chunks: &[(Vec<u8>, Vec<u8>)]) -> Forged {
     node(logical, 0, chunks.len(), &datas)
 }
 
-/// The header of a GPT with sectors of 512 bytes, with the table that follows it in the next sector. Its one partition begins at sector 2048.
+/// The header of a GPT with sectors of 512 bytes, and the table in the next sector. Its one partition begins at sector 2048.
 pub(super) fn gpt() -> Forged {
     let fields: [(usize, &[u8]); 11] = [
         (0, b"EFI PART"),

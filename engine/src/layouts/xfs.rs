@@ -1,7 +1,7 @@
 //! XFS: the headers of the first allocation group.
 //!
-//! Each allocation group begins with a copy of the superblock and with the headers of its free space, its inodes and its free list, a sector
-//! each. Those of group 0 are protected: then each copy is another block.
+//! Each allocation group begins with a copy of the superblock and with the headers of its free space, its inodes and its free list, a
+//! sector each. Those of group 0 are protected: then each copy is another block.
 //!
 //! 1. A superblock counts if its numbers agree with each other, and if its checksum is right.
 //! 2. Before version 5 there is no checksum: then the second sector has to be the header of group 0's free space, with the same numbers.

@@ -7,6 +7,7 @@
 mod btrfs;
 mod ext;
 mod f2fs;
+mod hostile;
 mod partitions;
 mod watch;
 mod xfs;
@@ -30,8 +31,8 @@ pub struct Image {
     bytes: u64,
 }
 
-/// Returns whether all `tools` are installed, and reports a skipped test if not. The tools of file systems lie in folders that are not on the
-/// path of every user.
+/// Returns whether all `tools` are installed, and reports a skipped test if not. The tools of file systems lie in folders that are not on
+/// the path of every user.
 pub fn have(test: &str, tools: &[&str]) -> bool {
     let missing = tools.iter().find(|tool| !folders().iter().any(|folder| Path::new(folder).join(tool).is_file()));
     if let Some(tool) = missing {

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use std::ops::Range;
 use twox_hash::XxHash64;
 
-/// Where the main superblock begins, in bytes from the file system's first one.
+/// The beginning of the main superblock, in bytes from the file system's first one.
 pub(in crate::layouts) const SUPERBLOCK_AT: u64 = 64 << 10;
 /// Bytes of a superblock.
 pub(in crate::layouts) const SUPERBLOCK_BYTES: usize = 4096;

@@ -71,8 +71,8 @@ impl<P> Queue<P> {
         self.read.contains(&lbn)
     }
 
-    /// Takes the block that was to be read, or none if it is unreadable. Returns the look if that ends it: its purpose, where it begins, and
-    /// its bytes.
+    /// Takes the block that was to be read, or none if it is unreadable. Returns the look if that ends it: its purpose, its first byte, and
+    /// its content.
     pub(super) fn take(&mut self, block: Option<&[u8; BLOCK_SIZE]>) -> Option<(P, u64, Vec<u8>)> {
         let mut reading = self.reading.take()?;
         self.reads += 1;

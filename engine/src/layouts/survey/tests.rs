@@ -146,6 +146,26 @@ fn a_tree_whose_blocks_all_lead_to_the_same_one_ends() {
 }
 
 #[test]
+fn a_superblock_that_lies_in_two_blocks_is_watched_in_both() {
+    // The partition begins 512 bytes before a block's end, and so does the superblock.
+    let first = 2055 * 512;
+    let (at, second) = (first + 65536, Lbn((first + 65536) / 4096 + 1));
+    let mbr = test_kit::mbr(&[(0x83, 2055, 2_097_152 - 2055)]).sound();
+    let superblock = test_kit::btrfs().with(&[(209, &(1_u64 << 29).to_le_bytes())]);
+    let volume = Volume::default().with(0, &mbr).with(at, &superblock);
+    let volume = volume.with(first + SYSTEM.1[0], &test_kit::inner(SYSTEM.0, 1, &[SYSTEM.0 + 4096]).sound());
+    let volume = volume.with(first + SYSTEM.1[0] + 4096, &test_kit::leaf(SYSTEM.0 + 4096, &[]).sound());
+    let layout = survey(&volume);
+    assert_eq!(layout.file_systems(), [FileSystem { kind: Kind::Btrfs, first: Bytes(first), block: Bytes(4096) }]);
+    let changes = |lbn, offset, bytes: &[u8]| layout.watch().changes(lbn, &volume.clone().with(at + offset, bytes).block(lbn));
+    let half = Lbn(second.0 - 1);
+    assert!(layout.watch().is_watched(half) && layout.watch().is_watched(second));
+    assert!(!changes(half, 0, &superblock) && !changes(half, 0, &[9; 4]) && !changes(half, 72, &[9; 8]), "checksum and generation");
+    assert!(changes(half, 64, &[0]) && changes(half, 88, &[1]), "magic and root of the chunk tree");
+    assert!(!changes(second, 0, &superblock) && !changes(second, 3000, &[9]) && changes(second, 811 + 30, &[9]), "a system chunk");
+}
+
+#[test]
 fn an_unreadable_block_ends_a_look_and_no_survey() {
     let (_, volume) = sound().remove(0);
     let mut survey = Survey::begin(VOLUME);
@@ -167,7 +187,7 @@ fn a_volume_of_no_or_few_blocks_is_surveyed() {
     }
 }
 
-/// Where the structures of a volume lie, and a sound one of each.
+/// The places of the structures of a volume, and a sound one of each.
 fn places() -> Vec<(u64, Forged)> {
     let leaf = test_kit::leaf(SYSTEM.0 + 4096, &[test_kit::chunk(SYSTEM.0, 0x22, SYSTEM.1)]);
     vec![
