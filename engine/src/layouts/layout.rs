@@ -4,7 +4,7 @@ use super::ranges::{Candidates, Importance, Protected};
 use super::watch::Watch;
 use super::watched::{Structure, Watched};
 use crate::format::ProtectedRange;
-use crate::units::{BLOCK_BYTES, Blocks, Bytes, Lbn};
+use crate::units::{Blocks, Bytes, Lbn};
 use std::fmt;
 use std::ops::Range;
 
@@ -113,7 +113,7 @@ impl Layout {
 
     /// Watches a structure that begins at byte `first` of the volume.
     pub(super) fn watch_over(&mut self, structure: Structure, first: u64, content: &[u8]) {
-        let volume_bytes = self.volume.0.saturating_mul(BLOCK_BYTES);
+        let volume_bytes = self.volume.bytes().0;
         if first < volume_bytes && !self.watched.iter().any(|watched| watched.is_of(structure, first)) {
             let volume = self.volume;
             self.watched.extend(Watched::parts(structure, first, content).filter(|part| part.lbn().0 < volume.0));

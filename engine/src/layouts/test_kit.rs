@@ -1,7 +1,7 @@
 //! Small sound structures of each format, for tests to bend: each has its checksum set by `seal` afterwards.
 
 use super::bytes::{crc32, le32};
-use crate::units::{Blocks, Lbn};
+use crate::units::{Blocks, Lbn, count, index};
 use std::collections::BTreeMap;
 
 pub(super) type Block = [u8; 4096];
@@ -248,9 +248,12 @@ pub(super) struct Volume {
 
 impl Volume {
     pub(super) fn put(&mut self, at: u64, bytes: &[u8]) {
-        for (at, byte) in (at..).zip(bytes) {
-            let block = self.blocks.entry(Lbn(at / 4096)).or_insert([0; 4096]);
-            block[usize::try_from(at % 4096).expect("an offset in a block")] = *byte;
+        let (mut at, mut rest) = (at, bytes);
+        while !rest.is_empty() {
+            let offset = index(at % 4096);
+            let (part, later) = rest.split_at(rest.len().min(4096 - offset));
+            self.blocks.entry(Lbn(at / 4096)).or_insert([0; 4096])[offset..offset + part.len()].copy_from_slice(part);
+            (at, rest) = (at + count(part.len()), later);
         }
     }
 

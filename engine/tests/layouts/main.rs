@@ -36,9 +36,14 @@ pub struct Image {
 pub fn have(test: &str, tools: &[&str]) -> bool {
     let missing = tools.iter().find(|tool| !folders().iter().any(|folder| Path::new(folder).join(tool).is_file()));
     if let Some(tool) = missing {
-        writeln!(std::io::stderr(), "SKIPPED {test}: {tool} is not installed").expect("stderr is open");
+        skipped(test, &format!("{tool} is not installed"));
     }
     missing.is_none()
+}
+
+/// Reports that a test did not run, visibly even if everything else passes.
+pub fn skipped(test: &str, reason: &str) {
+    writeln!(std::io::stderr(), "SKIPPED {test}: {reason}").expect("stderr is open");
 }
 
 fn folders() -> Vec<String> {

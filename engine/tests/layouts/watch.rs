@@ -1,8 +1,10 @@
 //! The watch over file systems that their tools change.
 
-use super::{Image, found, have, run};
+use super::{Image, found, have, run, skipped};
 use onefold_engine::layouts::{Kind, Layout};
 use onefold_engine::units::Lbn;
+use std::process::Command;
+use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
@@ -55,4 +57,73 @@ fn a_superblock_that_is_wiped_or_comes_changes_the_layout() {
     assert!(!watch.changes(Lbn(0), &image.block(Lbn(0))), "the new content is known");
     assert!(!watch.changes(Lbn(0), &[0; 4096]), "one that is no superblock is like another");
     assert!(!watch.is_watched(Lbn(2)) && !watch.changes(Lbn(2), &[1; 4096]));
+}
+
+/// A mounted image.
+struct Mount<'a> {
+    image: &'a Image,
+    folder: TempDir,
+}
+
+impl<'a> Mount<'a> {
+    /// Mounts an image, or returns the reason why that is impossible here.
+    fn new(image: &'a Image) -> Result<Self, String> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let output = Command::new("mount").args(["-o", "loop", image.path()]).arg(folder.path()).output();
+        match output {
+            Ok(output) if output.status.success() => Ok(Self { image, folder }),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Writes files and removes some, and waits until all is in the image.
+    fn work(&self) {
+        for number in 0..200 {
+            let file = self.folder.path().join(format!("file {number}"));
+            std::fs::write(&file, vec![b'x'; 10_000 * (1 + number % 7)]).expect("a file is written");
+            if number % 3 == 0 {
+                std::fs::remove_file(&file).expect("a file is removed");
+            }
+        }
+        run("sync", &["-f", self.folder.path().to_str().expect("a path in UTF-8")]);
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(self.folder.path()).status();
+        assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking(), "{} is mounted", self.image.path());
+    }
+}
+
+#[test]
+fn a_file_system_at_work_does_not_change_its_layout() {
+    let test = "a_file_system_at_work_does_not_change_its_layout";
+    let makers: [(&str, &[&str]); 4] = [
+        ("mke2fs", &["-q", "-F", "-t", "ext4"]),
+        ("mke2fs", &["-q", "-F", "-t", "ext2"]),
+        ("mkfs.xfs", &["-q"]),
+        ("mkfs.xfs", &["-q", "-s", "size=4096"]),
+    ];
+    for (tool, options) in makers {
+        if !have(test, &[tool, "mount", "umount"]) {
+            return;
+        }
+        let image = Image::made(400 * MIB, tool, options);
+        let layout = image.survey();
+        match Mount::new(&image) {
+            Err(reason) => return skipped(test, &reason),
+            Ok(mount) => {
+                assert!(!changes(&layout, &image), "{tool} {options:?}: mounted");
+                mount.work();
+                assert!(!changes(&layout, &image), "{tool} {options:?}: at work");
+                let again = image.survey();
+                assert_eq!(again.file_systems(), layout.file_systems(), "{tool} {options:?}: at work");
+                assert_eq!(again.protected(&[]), layout.protected(&[]), "{tool} {options:?}: at work");
+            }
+        }
+        assert!(!changes(&layout, &image), "{tool} {options:?}: unmounted");
+        assert_eq!(image.survey().protected(&[]), layout.protected(&[]), "{tool} {options:?}: unmounted");
+    }
 }

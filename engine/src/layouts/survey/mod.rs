@@ -15,13 +15,16 @@ pub use queue::READS_MAX;
 
 use super::layout::Layout;
 use super::{boot_record, btrfs, ext, gpt, xfs};
-use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Lbn};
+use crate::units::{BLOCK_SIZE, Blocks, Lbn};
 use queue::Queue;
 use std::ops::Range;
 
 /// The bytes at the beginning of a region that are looked at together: all superblocks but that of Btrfs, and on a volume the tables of its
 /// partitions.
 const FRONT_BYTES: u64 = 8192;
+
+/// The most blocks of a volume: 4 EiB, so that no sum of a place in it and the length of a structure overflows.
+const BLOCKS_MAX: Blocks = Blocks(1 << 50);
 
 /// The next step of a survey.
 #[derive(Clone, Debug)]
@@ -58,9 +61,10 @@ enum Purpose {
 }
 
 impl Survey {
-    /// Begins a survey of a volume of this length.
+    /// Begins a survey of a volume of this length. Of one longer than 4 EiB only that many bytes are looked at.
     #[must_use]
     pub fn begin(logical_blocks: Blocks) -> Self {
+        let logical_blocks = logical_blocks.min(BLOCKS_MAX);
         let mut survey = Self {
             queue: Queue::new(logical_blocks),
             regions: Vec::new(),
@@ -68,7 +72,7 @@ impl Survey {
             trees: Vec::new(),
             layout: Layout::new(logical_blocks),
         };
-        survey.add_region(0..logical_blocks.0.saturating_mul(BLOCK_BYTES));
+        survey.add_region(0..logical_blocks.bytes().0);
         survey
     }
 

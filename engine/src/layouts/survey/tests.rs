@@ -213,7 +213,7 @@ fn edge() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
     fn forged_structures_with_right_checksums_never_panic(
