@@ -1,6 +1,7 @@
 //! The reports about a target while it is served.
 
 use super::latency::Latency;
+use super::layouts::Protection;
 use super::lived::Lived;
 use super::notices::opening;
 use super::tally::Count;
@@ -162,6 +163,9 @@ pub struct Counts {
     /// What is known of requests beforehand, and what rules have done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hints: Option<HintCounts>,
+    /// The file systems that were found on the volume, and what of them is protected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protection: Option<Protection>,
     /// The counts that only a volume has.
     #[serde(flatten)]
     pub volume: Option<VolumeCounts>,

@@ -7,6 +7,7 @@ pub mod digests;
 pub mod extents;
 pub mod hook;
 pub mod latency;
+pub mod layouts;
 pub mod lived;
 pub mod messages;
 pub mod notices;

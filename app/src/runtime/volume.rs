@@ -8,11 +8,13 @@
 //! 3. Each request is answered once, by the `done` that came with it.
 //! 4. A panic of the engine ends the process: its state in memory cannot be trusted any more.
 
+mod own;
 mod served;
 
 use super::codec::{Codec, FEW_BLOCKS, compressed};
 use super::digests::{self, Written};
 use super::latency::Latencies;
+use super::layouts::Layouts;
 use super::notices::Notices;
 use super::promises::{Left, Promises};
 use super::recording::entry::Asked;
@@ -69,6 +71,7 @@ pub struct Volume {
     tap: Arc<Tap>,
     selection: Selection,
     hints: Arc<Hints>,
+    layouts: Arc<Layouts>,
     /// The function that asks for requests that were sent back.
     ask_again: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -150,6 +153,7 @@ impl Volume {
             tap,
             selection: Selection::default(),
             hints: surroundings.hints,
+            layouts: Arc::default(),
             ask_again: OnceLock::new(),
         });
         let sink: Arc<dyn Completions> = volume.clone();
@@ -365,6 +369,7 @@ impl Target for Volume {
                 None => {
                     // Only a write brings data.
                     incoming.buffer = incoming.buffer.filter(|_| incoming.op == Op::Write);
+                    self.layouts.look_at(&incoming);
                     admitted.push(incoming);
                 }
             }

@@ -28,6 +28,7 @@ use crate::machine::{self, Gauge};
 use crate::memory::pool::Pool;
 use crate::output::size::Size;
 use crate::runtime::hook::Hook;
+use crate::runtime::layouts;
 use crate::runtime::notices::Notices;
 use crate::runtime::passthrough::Passthrough;
 use crate::runtime::promises::{Left, Promises, Room};
@@ -267,8 +268,10 @@ impl Parts {
         // A file that is to keep all its space has it.
         let watched = self.settings.discard_freed.then_some(self.backing);
         let is_written = !self.settings.read_only;
+        let owned = self.superblock.protected.iter().copied().filter(|range| !range.is_found).collect();
         let volume = Volume::open(self.superblock, self.settings, self.device, self.pool, self.surroundings, self.notices);
         if is_written {
+            layouts::begin(&volume, owned);
             watch_room(watched, self.refusals, Arc::downgrade(&volume), Volume::store_has);
         }
         if let Some(gauge) = self.gauge {

@@ -72,7 +72,7 @@ impl Candidates {
         }
         let left_out = others.iter().map(|range| range.end - range.start - common(&chosen, range)).sum::<u64>();
         let blocks = |range: &Range<u64>| u32::try_from(range.end - range.start).unwrap_or(u32::MAX);
-        let ranges = chosen.iter().map(|range| ProtectedRange { first: Lbn(range.start), blocks: blocks(range) });
+        let ranges = chosen.iter().map(|range| ProtectedRange { first: Lbn(range.start), blocks: blocks(range), is_found: true });
         Protected { ranges: ranges.collect(), left_out: Blocks(left_out.saturating_add(self.uncounted)) }
     }
 }

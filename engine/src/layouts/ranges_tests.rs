@@ -25,7 +25,7 @@ fn the_most_important_ranges_get_the_room_that_the_user_left() {
     let mut candidates = Candidates::default();
     (0..40).for_each(|n| candidates.add(Importance::Metadata, &block(2 * n)));
     (0..40).for_each(|n| candidates.add(Importance::Superblock, &block(1000 + 2 * n)));
-    let user: Vec<ProtectedRange> = (0..20).map(|n| ProtectedRange { first: Lbn(5000 + 2 * n), blocks: 1 }).collect();
+    let user: Vec<ProtectedRange> = (0..20).map(|n| ProtectedRange { first: Lbn(5000 + 2 * n), blocks: 1, is_found: false }).collect();
     let protected = candidates.choose(&user);
     let expected: Vec<(u64, u32)> = (0..4).map(|n| (2 * n, 1)).chain((0..40).map(|n| (1000 + 2 * n, 1))).collect();
     assert_eq!((chosen(&protected), protected.left_out), (expected, Blocks(36)));
@@ -47,9 +47,9 @@ fn what_the_user_protects_needs_no_range() {
     let mut candidates = Candidates::default();
     candidates.add(Importance::Superblock, &block(0));
     candidates.add(Importance::Tables, &block(70));
-    let protected = candidates.choose(&[ProtectedRange { first: Lbn(0), blocks: 10 }]);
+    let protected = candidates.choose(&[ProtectedRange { first: Lbn(0), blocks: 10, is_found: false }]);
     assert_eq!(chosen(&protected), [(70, 1)]);
-    let users = vec![ProtectedRange { first: Lbn(1000), blocks: 1 }; PROTECTED_MAX];
+    let users = vec![ProtectedRange { first: Lbn(1000), blocks: 1, is_found: false }; PROTECTED_MAX];
     let protected = candidates.choose(&users);
     assert_eq!((chosen(&protected), protected.left_out), (vec![], Blocks(2)));
 }

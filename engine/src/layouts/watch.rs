@@ -5,6 +5,7 @@
 
 use super::watched::Watched;
 use crate::units::{BLOCK_SIZE, Lbn};
+use std::ops::Range;
 
 /// The watched blocks of a volume, as the last survey knows them.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,15 @@ impl Watch {
     #[must_use]
     pub fn is_watched(&self, lbn: Lbn) -> bool {
         self.watched.binary_search_by_key(&lbn, Watched::lbn).is_ok()
+    }
+
+    /// Returns the blocks of a range whose content decides about the layout.
+    #[must_use]
+    pub fn watched_in(&self, range: Range<Lbn>) -> Vec<Lbn> {
+        let first = self.watched.partition_point(|watched| watched.lbn() < range.start);
+        let mut found: Vec<Lbn> = self.watched[first..].iter().map(Watched::lbn).take_while(|lbn| *lbn < range.end).collect();
+        found.dedup();
+        found
     }
 
     /// Returns whether this new content of a block may change the layout, so that another survey is due. Such a content is remembered: it

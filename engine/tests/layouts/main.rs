@@ -135,7 +135,7 @@ pub fn blocks_of(ranges: &[Range<u64>]) -> Vec<ProtectedRange> {
         }
     }
     let blocks = |range: Range<u64>| u32::try_from(range.end - range.start).expect("an image is small");
-    joined.into_iter().map(|range| ProtectedRange { first: Lbn(range.start), blocks: blocks(range) }).collect()
+    joined.into_iter().map(|range| ProtectedRange { first: Lbn(range.start), blocks: blocks(range), is_found: true }).collect()
 }
 
 /// The number that follows a word in a text.

@@ -39,6 +39,7 @@ impl Served for Volume {
         };
         drop(core);
         self.timer.stop();
+        self.layouts.stop();
         self.codec.iter().for_each(Codec::stop);
         self.device.stop();
         closing
@@ -74,6 +75,7 @@ impl Served for Volume {
             lifetime: Some(Lived::of(&stats.lifetime)),
             volume: Some(VolumeCounts::of(&stats, self.notices.recounted_blocks())),
             hints: Some(self.hints.counts()),
+            protection: Some(self.layouts.protection()),
         }
     }
 
