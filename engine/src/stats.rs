@@ -3,6 +3,7 @@
 pub use crate::adaptation::{AdaptationCounts, Allowance};
 use crate::format::Lifetime;
 use crate::format::superblock::ScrubPart;
+use crate::index::PrefetchCounts;
 pub use crate::index::{Fill, SkippedCounts};
 pub use crate::interface::{Progress, Unpacked};
 pub use crate::ledger::{Count, EpochCounts, Ledger, LogEpochs, RIDES_BYTES_MAX, Units};
@@ -126,6 +127,7 @@ pub struct Stats {
     pub log: Option<LogBlocks>,
     pub index_entries: u64,
     pub index_capacity: u64,
+    pub prefetched: PrefetchCounts,
     pub out_of_line: OutOfLineCounts,
     pub scrub: ScrubCounts,
     pub adaptation: AdaptationCounts,

@@ -10,7 +10,7 @@ use crate::target::Incoming;
 use onefold_engine::format::ProtectedRange;
 use onefold_engine::interface::Event;
 use onefold_engine::layouts::{Layout, Step, Survey, Watch};
-use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Lbn, index};
+use onefold_engine::units::{BLOCK_BYTES, Blocks, Lbn, index};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
@@ -170,6 +170,10 @@ fn take(volume: &Weak<Volume>, layouts: &Layouts, layout: &Layout, owned: &[Prot
     *layouts.watch.write().unwrap_or_else(PoisonError::into_inner) = layout.watch();
     if protected.left_out.get() > 0 {
         tracing::warn!(blocks = protected.left_out.get(), "a file system keeps more copies on purpose than the volume has room to protect");
+    }
+    if !layout.is_complete() && layouts.state().protection.blocks > 0 {
+        // What could not be read may be what was protected before.
+        return;
     }
     layouts.state().protection = protection;
     let Some(volume) = volume.upgrade() else { return };

@@ -40,6 +40,7 @@ impl Engine {
             log: scheme.blocks_kept(store),
             index_entries: store.index.entries(),
             index_capacity: store.index.capacity(),
+            prefetched: store.prefetched.counts(),
             out_of_line: background.out_of_line.counts(store),
             scrub: background.scrub.counts(store),
             adaptation: store.adaptation.counts(),

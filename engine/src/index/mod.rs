@@ -16,6 +16,7 @@
 mod line;
 mod lines;
 mod marks;
+mod prefetched;
 mod ranges;
 mod runs;
 mod skipped;
@@ -23,6 +24,8 @@ mod skipped;
 mod tests;
 mod uncompared;
 
+pub use prefetched::PrefetchCounts;
+pub(crate) use prefetched::Prefetched;
 pub(crate) use ranges::Ranges;
 pub use skipped::{Fill, SkippedCounts};
 pub(crate) use skipped::{NamedLbn, Skipped};
@@ -110,7 +113,7 @@ impl Index {
     }
 
     /// Whether content that the index does not find is stored nowhere.
-    fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.is_rebuilt && !self.lacks_some && self.lossy.is_clear()
     }
 

@@ -109,6 +109,7 @@ fn link_duplicate(
     content: NamedContent<'_>,
 ) {
     store.io.ledger.duplicates += 1;
+    store.prefetched.found(&content.name.value, pbn);
     answers.promise_block(store, request, store.tables.open.number, lbn, (pbn, slot), content);
     store.add_links(pbn, 1);
     store.set_point(lbn, MapEntry::Block { pbn, slot });

@@ -9,9 +9,11 @@
 use super::Requests;
 use super::read_op::{FromRun, Piece, ReadOp, RunRead};
 use crate::buffer::Slice;
-use crate::fingerprint::Digest;
+use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::MapEntry;
 use crate::format::page::PageId;
+use crate::format::unit;
+use crate::index::Prefetched;
 use crate::interface::{Class, Failure, Reply, Request, Segment};
 use crate::io::{Arrived, IoFor};
 use crate::memory::Part;
@@ -19,7 +21,7 @@ use crate::policy::Policy;
 use crate::schedule::Task;
 use crate::store::ExpectedContent;
 use crate::store::Store;
-use crate::store::{BlockCondition, in_slot};
+use crate::store::{BlockCondition, Place, in_slot};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 
 impl Requests {
@@ -77,6 +79,7 @@ impl Requests {
         // After a damaged log the content has to be proved for each LBN.
         let is_trusted = store.tables.proved_only.is_none();
         if let Some(here) = held.or_else(|| if is_trusted { self.cached(store, pbn) } else { None }) {
+            self.note_what_was_here(store, op, (pbn, slot), &here);
             match in_slot(&here, slot) {
                 Some(content) => self.reads[op].pieces.push(Piece::Here(content)),
                 None => self.reads[op].bad = true,
@@ -173,6 +176,9 @@ impl Requests {
             };
             judged = Some(((from.run, from.at), found));
             self.name_what_was_read(store, self.reads[op].lbn(piece), pbn, from.slot, &expect, digest);
+            if found == BlockCondition::Right {
+                self.note_what_was_read(store, op, piece, (pbn, from.slot), &expect, block.block(0));
+            }
             match store.slot_as_judged(pbn, &block, from.slot, found) {
                 Some(content) => self.reads[op].pieces[piece] = Piece::Here(content),
                 None => {
@@ -184,6 +190,36 @@ impl Requests {
         }
         if !store.awaits_find(self.reads[op].find, Task::Read(op)) {
             self.end_read(store, op);
+        }
+    }
+
+    /// Notes the place of content that was read from the device, and is right.
+    fn note_what_was_read(
+        &self,
+        store: &mut Store,
+        op: usize,
+        piece: usize,
+        place: Place,
+        expect: &ExpectedContent,
+        block: &[u8; BLOCK_SIZE],
+    ) {
+        let is_marked = self.reads[op].request.policies.of(piece).is_prefetched();
+        if !is_marked && store.index.is_whole() {
+            return;
+        }
+        let fingerprint = match (place, expect) {
+            ((_, 0), ExpectedContent::Fingerprint(value)) => Some(*value),
+            (_, ExpectedContent::Carrier(_)) => fingerprint_in(block, place),
+            _ => None,
+        };
+        note_place(store, is_marked, fingerprint, place.0);
+    }
+
+    /// Notes the place of content that is in memory.
+    fn note_what_was_here(&self, store: &mut Store, op: usize, place: Place, here: &Slice) {
+        let is_marked = self.reads[op].request.policies.of(self.reads[op].pieces.len()).is_prefetched();
+        if place.1 > 0 && (is_marked || !store.index.is_whole()) {
+            note_place(store, is_marked, fingerprint_in(here.block(0), place), place.0);
         }
     }
 
@@ -236,6 +272,18 @@ impl Requests {
         if let Some(next) = self.reads_queued.pop_front() {
             self.begin_read(store, next);
         }
+    }
+}
+
+/// The fingerprint of the content of a slot, in its carrier.
+fn fingerprint_in(carrier: &[u8; BLOCK_SIZE], (_, slot): Place) -> Option<Fingerprint> {
+    unit::fingerprints(carrier).get(usize::from(slot).checked_sub(1)?).copied()
+}
+
+/// Notes that a block has this content, if it may be written again: a hint says so, or it is in the sample.
+fn note_place(store: &mut Store, is_marked: bool, fingerprint: Option<Fingerprint>, pbn: Pbn) {
+    if let Some(fingerprint) = fingerprint.filter(|fingerprint| is_marked || Prefetched::samples(fingerprint)) {
+        store.prefetched.note(fingerprint, pbn);
     }
 }
 

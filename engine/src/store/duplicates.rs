@@ -96,6 +96,12 @@ impl Store {
         if matches!(compared, Comparison::Differs(_)) {
             return Ok(None);
         }
+        if let Some(pbn) = self.prefetched.place(fp).filter(|&pbn| !self.is_excluded(pbn, compared)) {
+            match self.confirmed_or_expected(lbn, pbn, fp, compared)? {
+                Some(slot) => return Ok(Some((pbn, slot))),
+                None => self.prefetched.forget(fp),
+            }
+        }
         let mut has_any = false;
         for nth in 0.. {
             let Some(pbn) = self.index.look_up(fp, nth).map_err(Blocked::Page)? else { break };

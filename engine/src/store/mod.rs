@@ -33,7 +33,7 @@ use crate::format::authenticator::Authenticator;
 use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
 use crate::format::superblock::Superblock;
-use crate::index::{Index, Skipped, Uncompared};
+use crate::index::{Index, Prefetched, Skipped, Uncompared};
 use crate::interface::{Failure, Reply, RequestId};
 use crate::io::Io;
 use crate::memory::{Accountant, Part};
@@ -47,6 +47,9 @@ use std::sync::Arc;
 
 /// This part of the memory for the index is for the skipped buffer: half for what is skipped, half for what is being looked up.
 const SKIPPED_SHARE: u64 = 8;
+
+/// The parts of the memory for the index that are at least and at most for what was read.
+const PREFETCHED_SHARES: (u64, u64) = (256, 16);
 
 /// The keys by which this volume makes fingerprints and authenticators.
 pub(crate) struct Keys {
@@ -67,6 +70,12 @@ fn index_shares(settings: &Settings, accountant: &Accountant) -> (u64, u64) {
     ((share - for_skipped).min(settings.knobs.index_bytes_max), for_skipped)
 }
 
+/// The bytes for what was read: what the index and the skipped buffer, which take `used`, leave of the share, within bounds.
+fn share_of_prefetched(accountant: &Accountant, used: u64) -> u64 {
+    let share = accountant.limit(Part::Index);
+    share.saturating_sub(used).clamp(share / PREFETCHED_SHARES.0, share / PREFETCHED_SHARES.1)
+}
+
 /// The parts of an open volume that requests and commits use.
 pub(crate) struct Store {
     pub settings: Settings,
@@ -79,6 +88,7 @@ pub(crate) struct Store {
     pub space: Space,
     pub contents: Contents,
     pub index: Index,
+    pub prefetched: Prefetched,
     pub skipped: Skipped,
     pub uncompared: Uncompared,
     pub settle: Settle,
@@ -90,7 +100,8 @@ impl Store {
         let (geometry, newest) = (Arc::new(superblock.geometry.clone()), superblock.allocation_cursor);
         let (for_index, for_skipped) = index_shares(&settings, &accountant);
         let index = Index::new(for_index, geometry.data_blocks);
-        accountant.take(Part::Index, index.bytes() + for_skipped);
+        let prefetched = Prefetched::new(share_of_prefetched(&accountant, index.bytes() + for_skipped));
+        accountant.take(Part::Index, index.bytes() + for_skipped + prefetched.bytes());
         let uncompared = Uncompared::new(geometry.logical_blocks, superblock.uncompared, settings.knobs.skipped_save_ms);
         let mut skipped = Skipped::new(for_skipped / 2, geometry.logical_blocks);
         skipped.restore(uncompared.skipped(), now);
@@ -111,6 +122,7 @@ impl Store {
             geometry,
             tables,
             index,
+            prefetched,
             skipped,
             uncompared,
         }

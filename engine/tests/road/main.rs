@@ -27,6 +27,7 @@ mod out_of_line_later;
 mod out_of_line_slots;
 mod packs;
 mod pages;
+mod prefetch;
 mod proofs;
 mod protect;
 mod recount;
