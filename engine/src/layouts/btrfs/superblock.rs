@@ -1,5 +1,6 @@
 //! The superblock, with the system chunks.
 
+use super::blake2b;
 use super::chunk::{Chunk, Device, KEY_BYTES};
 use crate::layouts::bytes::{array, byte, le16, le32, le64, part};
 use sha2::{Digest, Sha256};
@@ -27,11 +28,12 @@ enum Checksum {
     Crc32c,
     XxHash64,
     Sha256,
+    Blake2b,
 }
 
 impl Checksum {
     fn of_number(number: u16) -> Option<Self> {
-        [Self::Crc32c, Self::XxHash64, Self::Sha256].get(usize::from(number)).copied()
+        [Self::Crc32c, Self::XxHash64, Self::Sha256, Self::Blake2b].get(usize::from(number)).copied()
     }
 
     fn is_right(self, bytes: &[u8]) -> bool {
@@ -40,6 +42,7 @@ impl Checksum {
             Self::Crc32c => stored.starts_with(&crc32c::crc32c(content).to_le_bytes()),
             Self::XxHash64 => stored.starts_with(&XxHash64::oneshot(0, content).to_le_bytes()),
             Self::Sha256 => stored == Sha256::digest(content).as_slice(),
+            Self::Blake2b => stored == blake2b::digest(content),
         }
     }
 }
