@@ -99,6 +99,15 @@ fn unsound_numbers_of_ext4_are_refused() {
     let metagroups = test_kit::ext4().with(&[(0x60, &[0xd0]), (0x104, &[2])]);
     assert!(!is_ext(&metagroups));
     assert!(is_ext(&test_kit::ext4().with(&[(0x60, &[0xd0]), (0x104, &[1])])));
+    // As many blocks of 64 KiB as groups of 2^31 clustered blocks can have: their bytes are beyond all numbers from 2^48 blocks on.
+    let clustered = |inodes: u32, blocks_high: u32| {
+        let (inodes, blocks_high) = (inodes.to_le_bytes(), blocks_high.to_le_bytes());
+        let group = (1_u32 << 31).to_le_bytes();
+        let sizes: [(usize, &[u8]); 4] = [(0x18, &[6]), (0x1c, &[18]), (0x28, &[1, 0]), (0x64, &[1, 6])];
+        let counts: [(usize, &[u8]); 4] = [(0, &inodes), (4, &[0; 4]), (0x150, &blocks_high), (0x20, &group)];
+        is_ext(&test_kit::ext4().with(&[sizes, counts].concat()))
+    };
+    assert!(clustered(1 << 16, 1 << 15) && !clustered(1 << 17, 1 << 16));
 }
 
 #[test]
