@@ -198,7 +198,7 @@ fn quoted(line: &str) -> Vec<&str> {
 
 /// Does this quoted text name a place in the tree?
 fn names_a_place(word: &str) -> bool {
-    let tops = ["engine/", "app/", "lab/", "sim/", "trace/", "data/", "tools/", "docs/", "fuzz/", ".ci/"];
+    let tops = ["engine/", "app/", "lab/", "sim/", "trace/", "data/", "tools/", "docs/", "fuzz/", "hint/", ".ci/"];
     tops.iter().any(|top| word.starts_with(top)) && !word.contains([' ', '*', '<', '{'])
 }
 
