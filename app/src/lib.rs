@@ -17,6 +17,7 @@ pub mod hints;
 pub mod live;
 pub mod machine;
 pub mod memory;
+pub mod names;
 pub mod output;
 pub mod runtime;
 pub mod server;

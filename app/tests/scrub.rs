@@ -53,6 +53,10 @@ fn what_rots_is_found_and_not_served(mode: &str) {
     let (report, complaint) = home.expect(6, &["scrub", IMAGE, "--rate", "1G"]);
     assert!(complaint.contains("4 blocks are damaged") && complaint.contains("check --data"), "{complaint}");
     assert_eq!(report.lines().filter(|line| line.starts_with("data") && line.ends_with("damaged")).count(), 4, "{report}");
+    // The client is no block device of this machine, so the logical blocks alone are named: the two neighbours, one alone, the last.
+    let named: Vec<&str> = report.lines().filter(|line| line.ends_with("in no mounted file system")).collect();
+    let lbns: Vec<&str> = named.iter().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(lbns, ["3", "500", "1023"], "{report}");
     for block in 0..BLOCKS {
         let found = client.read(4096 * block as u64, 4096);
         assert_eq!(found.ok(), (!ROTTEN.contains(&block)).then(|| content(block)), "block {block}");

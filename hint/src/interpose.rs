@@ -39,9 +39,9 @@ fn without_ours(flags: c_int) -> c_int {
     flags & !Acts::of_flags(flags).flags()
 }
 
-/// Defines a function that calls the next one of the same name and type, and hands its result on. Where there is none, it fails with ENOSYS.
+/// Defines a function that calls the next one of the same name and type, and returns its result. Where there is none, it fails with ENOSYS.
 macro_rules! interpose {
-    ($(fn $name:ident($($arg:ident: $of:ty),*) -> $result:ty = $next:ident($($passed:expr),*), $failed:expr, |$got:ident| $then:expr;)*) => {
+    ($(fn $name:ident($($arg:ident: $of:ty),*) -> $result:ty = $next:ident($($passed:expr),*), $failed:expr, |$got:ident| $do:expr;)*) => {
         $(
             /// Stands before the function of the C library.
             ///
@@ -58,7 +58,7 @@ macro_rules! interpose {
                 let next = unsafe { transmute::<*mut c_void, unsafe extern "C-unwind" fn($($of),*) -> $result>(address) };
                 // SAFETY: the caller keeps to what the function demands.
                 let $got = unsafe { next($($passed),*) };
-                $then
+                $do
             }
         )*
     };

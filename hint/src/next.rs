@@ -1,6 +1,7 @@
 //! The functions of the C library that ours stand before.
 //!
-//! They are found before main, because dlsym(3) takes a lock and may allocate. Only what another library opens before that finds them later.
+//! They are found before main, because dlsym(3) takes a lock and may allocate. Only if another library opens a file earlier than that,
+//! they are found then.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;

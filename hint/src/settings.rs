@@ -15,7 +15,7 @@ const PATTERNS_BYTES_MAX: usize = 1024;
 const PATIENCE_MS: u64 = 5;
 const PATIENCE_MS_MAX: u64 = 1000;
 
-/// What the user chose.
+/// The choices of the user.
 pub struct Settings {
     acts: Acts,
     patterns: Option<Text<PATTERNS_BYTES_MAX>>,

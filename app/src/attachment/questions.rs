@@ -6,8 +6,10 @@ use super::record::{Places, Record};
 use crate::exit::{Failed, Outcome};
 use crate::runtime::condition::{Condition, Counts};
 use crate::runtime::extents::ExtentCounts;
+use crate::runtime::links::{LinkSearch, LinksFound, Stretch};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Asks the server of the volume.
 ///
@@ -44,6 +46,23 @@ pub fn extents(record: &Record) -> Outcome<ExtentCounts> {
         if counts.is_whole() {
             return Ok(counts);
         }
+    }
+}
+
+/// Returns the bytes of the volume whose content lies in these blocks, and those that are lost.
+///
+/// # Errors
+/// When its server does not answer, or is an older one.
+pub fn links(record: &Record, pbns: &BTreeSet<u64>) -> Outcome<Vec<Stretch>> {
+    let mut search = LinkSearch { from: 0, pbns: pbns.clone() };
+    let mut stretches = Vec::new();
+    loop {
+        let found: LinksFound = answer(record, &ServerRequest::Links(search.clone()))?;
+        stretches.extend(found.stretches);
+        if found.upto >= found.of_bytes {
+            return Ok(stretches);
+        }
+        search.from = found.upto;
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::growth::Order as GrowthOrder;
 use crate::hints::rule::Rule;
 use crate::runtime::extents::ExtentCounts;
+use crate::runtime::links::LinkSearch;
 use crate::runtime::recording::Order;
 use onefold_engine::interface::{Deduplicate, ScrubOrder};
 use onefold_engine::units::Lbn;
@@ -17,6 +18,8 @@ pub enum ServerRequest {
     Stats,
     /// Go on with a count of extents. The answer is how far it is.
     Extents(ExtentCounts),
+    /// Go on with a search for the bytes that lie in some blocks.
+    Links(LinkSearch),
     /// End all waiting for room: the client is about to flush the device, and the flush waits for those writes.
     EndWaiting,
     /// An order for the work out of line.
@@ -47,7 +50,7 @@ pub enum ServerRequest {
 impl ServerRequest {
     /// Whether the question may be asked again where nobody knows if a server that died has heard it.
     pub(super) fn changes_nothing(&self) -> bool {
-        matches!(self, Self::Status | Self::Stats | Self::Extents(_))
+        matches!(self, Self::Status | Self::Stats | Self::Extents(_) | Self::Links(_))
     }
 }
 

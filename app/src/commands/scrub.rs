@@ -1,5 +1,7 @@
 //! `scrub`: reads everything that an attached volume has on its device, and compares it with its checks.
 
+mod names;
+
 use super::awaited::{self, Progress};
 use crate::attachment::control::{OrderScrub, ServerRequest};
 use crate::attachment::find::{Found, find};
@@ -11,6 +13,7 @@ use crate::output::table::Table;
 use crate::output::{Report, Style, print};
 use crate::runtime::scrub_counts::{blocks, found};
 use crate::runtime::volume_counts::{Scrub, VolumeCounts};
+use names::DamagedNames;
 use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -52,6 +55,12 @@ pub struct Arguments {
     /// Do not wait for the end.
     #[arg(long)]
     no_wait: bool,
+    /// Do not look for the files that have lost content.
+    #[arg(long)]
+    no_names: bool,
+    /// Look for them this long at most, in a file system that cannot say itself whose a block is.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, conflicts_with = "no_names")]
+    names_within: u32,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -67,6 +76,9 @@ struct Scrubbed {
     path: PathBuf,
     #[serde(flatten)]
     scrub: Scrub,
+    /// The holders of what was found damaged; none where nothing was, or nobody wants them.
+    #[serde(flatten)]
+    names: Option<DamagedNames>,
 }
 
 impl Report for Scrubbed {
@@ -84,10 +96,9 @@ impl Report for Scrubbed {
         let row = |found: &crate::runtime::volume_counts::Found| {
             vec![found.part.clone(), found.number.to_string(), if found.is_mended { "written again" } else { "damaged" }.to_owned()]
         };
-        if scrub.found.is_empty() {
-            return table;
-        }
-        table.line("").grid(&["part", "block", "is"], scrub.found.iter().map(row).collect())
+        let found: Vec<_> = scrub.found.iter().map(row).collect();
+        let table = if found.is_empty() { table } else { table.line("").grid(&["part", "block", "is"], found) };
+        self.names.iter().fold(table, |table, names| names.add_to(table))
     }
 }
 
@@ -130,7 +141,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     let scrub = state(&record)?;
     let failed = what_to_do(&record, &scrub);
-    print(&Scrubbed { path: record.path.clone(), scrub }, Style::of(arguments.json));
+    let is_damaged = scrub.damaged_blocks > 0 || scrub.lost_blocks > 0;
+    let patience = Duration::from_secs(arguments.names_within.into());
+    let names = (is_damaged && !arguments.no_names).then(|| DamagedNames::of(&record, &scrub, patience));
+    print(&Scrubbed { path: record.path.clone(), scrub, names }, Style::of(arguments.json));
     failed.map_or(Ok(()), Err)
 }
 

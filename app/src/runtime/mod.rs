@@ -8,6 +8,7 @@ pub mod extents;
 pub mod hook;
 pub mod latency;
 pub mod layouts;
+pub mod links;
 pub mod lived;
 pub mod messages;
 pub mod notices;

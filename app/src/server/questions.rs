@@ -10,6 +10,7 @@ use crate::frontend;
 use crate::frontend::door::Announcer;
 use crate::runtime::Served;
 use crate::runtime::extents::count_extents;
+use crate::runtime::links::find_links;
 use crate::runtime::totals::Totals;
 use crate::supervision::running::give_way;
 use onefold_engine::interface::Event;
@@ -46,6 +47,10 @@ impl Answers {
             ServerRequest::Extents(so_far) => match count_extents(&*Arc::clone(served).target(), so_far) {
                 Ok(counts) => json(serde_json::to_value(counts)),
                 Err(failure) => Err(Failed::new(Exit::DeviceFailed, format!("the volume does not tell its extents: {failure:?}"))),
+            },
+            ServerRequest::Links(search) => match find_links(&*Arc::clone(served).target(), &search) {
+                Ok(found) => json(serde_json::to_value(found)),
+                Err(failure) => Err(Failed::new(Exit::DeviceFailed, format!("the volume does not find its links: {failure:?}"))),
             },
             ServerRequest::EndWaiting => {
                 served.order(Event::EndWaiting);
