@@ -4,7 +4,7 @@
 //! the run is halved until each half lies in one block, or in as many as it has itself.
 
 use crate::target::{Incoming, Target};
-use onefold_engine::interface::{Extent, ExtentKind, Failure, Hint, Op, Reply};
+use onefold_engine::interface::{Extent, ExtentKind, Failure, Op, Reply};
 use onefold_engine::units::BLOCK_BYTES;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -62,7 +62,7 @@ pub fn find_links(target: &dyn Target, search: &LinkSearch) -> Result<LinksFound
 fn extents(target: &dyn Target, offset: u64, length: u64) -> Result<Vec<Extent>, Failure> {
     let (tell, hear) = channel();
     let done = Box::new(move |reply| drop(tell.send(reply)));
-    target.submit(&mut vec![Incoming { op: Op::Extents, offset, length, buffer: None, fua: false, hint: Hint::None, done }]);
+    target.submit(&mut vec![Incoming { op: Op::Extents, offset, length, buffer: None, fua: false, done }]);
     match hear.recv() {
         Ok(Reply::Extents(found)) if !found.is_empty() => Ok(found),
         Ok(Reply::Failed(failure)) => Err(failure),
@@ -106,5 +106,84 @@ fn add(found: &mut Vec<Stretch>, offset: u64, bytes: u64) {
     match found.last_mut() {
         Some(last) if last.offset + last.bytes == offset => last.bytes += bytes,
         _ => found.push(Stretch { offset, bytes }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::TargetInfo;
+    use onefold_engine::buffer::BufferMut;
+    use onefold_engine::units::{Pbn, index};
+
+    /// A volume whose LBNs mean these: a block, a hole, or damage. Its answers join neighbours as those of an engine do.
+    struct Meanings(Vec<ExtentKind>);
+
+    impl Target for Meanings {
+        fn info(&self) -> TargetInfo {
+            TargetInfo { bytes: self.0.len() as u64 * BLOCK_BYTES, request_bytes_max: 1 << 20, sector_bytes: 512, read_only: false }
+        }
+
+        fn buffer(&self, _blocks: usize) -> Result<BufferMut, Failure> {
+            Err(Failure::Io)
+        }
+
+        fn submit(&self, batch: &mut Vec<Incoming>) {
+            /// The most extents of an answer, so that one search needs several.
+            const EXTENTS_MAX: usize = 5;
+            for asked in batch.drain(..) {
+                let first = index(asked.offset / BLOCK_BYTES);
+                let mut found: Vec<Extent> = Vec::new();
+                for &kind in &self.0[first..first + index(asked.length / BLOCK_BYTES)] {
+                    let is_full = found.len() == EXTENTS_MAX;
+                    match found.last_mut().and_then(|last| Some((last.kind.with(kind)?, last))) {
+                        Some((kind, last)) => *last = Extent { bytes: last.bytes + BLOCK_BYTES, kind },
+                        None if is_full => break,
+                        None => found.push(Extent { bytes: BLOCK_BYTES, kind }),
+                    }
+                }
+                (asked.done)(Reply::Extents(found));
+            }
+        }
+    }
+
+    fn found(meanings: &Meanings, pbns: &[u64]) -> Vec<u64> {
+        let found = find_links(meanings, &LinkSearch { from: 0, pbns: pbns.iter().copied().collect() }).unwrap();
+        assert_eq!((found.upto, found.of_bytes), (meanings.info().bytes, meanings.info().bytes));
+        let lbns = |stretch: &Stretch| stretch.offset / BLOCK_BYTES..(stretch.offset + stretch.bytes) / BLOCK_BYTES;
+        found.stretches.iter().flat_map(lbns).collect()
+    }
+
+    #[test]
+    fn links_are_found_in_runs_that_share_blocks() {
+        let mut dice = 1_u64;
+        let mut meanings = Vec::new();
+        let mut pbn = 10;
+        for _ in 0..500 {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // A slot of the same block, the next block, one elsewhere, a hole, zeros, or damage.
+            meanings.push(match dice >> 60 {
+                0..6 => ExtentKind::Data { first: Pbn(pbn), last: Pbn(pbn) },
+                6..11 => {
+                    pbn += 1;
+                    ExtentKind::Data { first: Pbn(pbn), last: Pbn(pbn) }
+                }
+                11..14 => {
+                    pbn = (dice >> 20) % 60;
+                    ExtentKind::Data { first: Pbn(pbn), last: Pbn(pbn) }
+                }
+                14 => ExtentKind::Hole,
+                _ => ExtentKind::Damaged,
+            });
+        }
+        let meanings = Meanings(meanings);
+        for wanted in [vec![], vec![17], vec![11, 12, 30, 59], (0..40).collect()] {
+            let is_wanted = |kind: &ExtentKind| match kind {
+                ExtentKind::Data { first, .. } => wanted.contains(&first.0),
+                kind => *kind == ExtentKind::Damaged,
+            };
+            let expected: Vec<u64> = (0..).zip(&meanings.0).filter(|(_, kind)| is_wanted(kind)).map(|(lbn, _)| lbn).collect();
+            assert_eq!(found(&meanings, &wanted), expected, "{wanted:?}");
+        }
     }
 }
