@@ -3,7 +3,7 @@
 
 use super::directory::VARIABLE;
 use super::process::is_stopped;
-pub use super::server_request::{HANDOVER_VERSION, HintOrder, OrderOutOfLine, OrderScrub, ServerRequest, Upgrade};
+pub use super::server_request::{DeviceNumber, HANDOVER_VERSION, HintOrder, OrderOutOfLine, OrderScrub, ServerRequest, Upgrade};
 use crate::exit::{Exit, Failed, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! The questions that a server answers on its control socket (`control.rs`).
 
 use crate::growth::Order as GrowthOrder;
-use crate::hints::rule::Rule;
+use crate::hints::rule::{Act, Rule};
 use crate::runtime::extents::ExtentCounts;
 use crate::runtime::links::LinkSearch;
 use crate::runtime::recording::Order;
@@ -27,6 +27,15 @@ pub enum ServerRequest {
     Scrub(OrderScrub),
     /// An order for the rules of hints.
     Hints(HintOrder),
+    /// A program says what is to be done with a file that it has opened. The answer is whether the file lies on this volume: see
+    /// docs/hints-library.md.
+    HintFile {
+        device: DeviceNumber,
+        inode: u64,
+        act: Act,
+        #[serde(default)]
+        path: Option<PathBuf>,
+    },
     /// Give the index this much memory, within its share.
     IndexMemory {
         bytes: u64,
@@ -74,6 +83,13 @@ pub enum OrderOutOfLine {
     Range { first: u64, end: u64 },
     Pause,
     Resume,
+}
+
+/// The number of a file's device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceNumber {
+    pub major: u32,
+    pub minor: u32,
 }
 
 /// An order for the rules of hints, which the volume keeps.

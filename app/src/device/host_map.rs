@@ -20,13 +20,13 @@ const EXTENT_UNWRITTEN: u32 = 0x800;
 /// Extents whose place is not known, or is no place of their own: unknown, delayed, encoded, encrypted, inline, with tails of other files.
 const EXTENT_NOWHERE: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x200 | 0x400;
 
-/// `struct fiemap_extent` of linux/fiemap.h.
+/// `struct fiemap_extent` of linux/fiemap.h: some bytes of a file, and their place on the device of its file system.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct MappedExtent {
-    logical: u64,
-    physical: u64,
-    length: u64,
+pub struct MappedExtent {
+    pub logical: u64,
+    pub physical: u64,
+    pub length: u64,
     reserved: [u64; 2],
     flags: u32,
     reserved_too: [u32; 3],
@@ -59,7 +59,7 @@ const FS_IOC_FIEMAP: ioctl::Opcode = ioctl::opcode::read_write::<Question>(b'f',
 /// When the host fails.
 pub(super) fn unwritten(file: &File, length: u64) -> Result<Option<Vec<Range<u64>>>, Errno> {
     let mut found = Found { ranges: Vec::new(), known_to: 0 };
-    if !each_extent(file, length, |extent| found.take(extent, length))? {
+    if !each_extent(file, length, FLAG_SYNC, |extent| found.take(extent, length))? {
         return Ok(None);
     }
     found.add(found.known_to..length);
@@ -74,21 +74,29 @@ pub(super) fn unwritten(file: &File, length: u64) -> Result<Option<Vec<Range<u64
 pub fn places(file: &File) -> Result<Option<Vec<Range<u64>>>, Errno> {
     let mut found = Vec::new();
     let mut take = |extent: &MappedExtent| {
-        if extent.flags & EXTENT_NOWHERE == 0 {
-            found.push(extent.physical..extent.physical.saturating_add(extent.length));
+        if extent.has_place_of_its_own() {
+            found.push(extent.place());
         }
     };
-    Ok(each_extent(file, u64::MAX, &mut take)?.then_some(found))
+    Ok(each_extent(file, u64::MAX, FLAG_SYNC, &mut take)?.then_some(found))
+}
+
+/// Calls `see` with each extent of a file or directory, as it is on the device now. Returns whether the file system knows them.
+///
+/// # Errors
+/// When the file system fails.
+pub fn extents(file: &File, see: impl FnMut(&MappedExtent)) -> Result<bool, Errno> {
+    each_extent(file, u64::MAX, 0, see)
 }
 
 /// Calls `take` with each extent of a file below `length` bytes, in order. Returns whether the file system knows them.
-fn each_extent(file: &File, length: u64, mut take: impl FnMut(&MappedExtent)) -> Result<bool, Errno> {
+fn each_extent(file: &File, length: u64, flags: u32, mut take: impl FnMut(&MappedExtent)) -> Result<bool, Errno> {
     let mut known_to = 0;
     while known_to < length {
         let question = Question {
             start: known_to,
             length: length - known_to,
-            flags: FLAG_SYNC,
+            flags,
             extent_count: u32::try_from(EXTENTS).expect("a few"),
             ..Question::default()
         };
@@ -105,6 +113,20 @@ fn each_extent(file: &File, length: u64, mut take: impl FnMut(&MappedExtent)) ->
         known_to = last.logical.saturating_add(last.length);
     }
     Ok(true)
+}
+
+impl MappedExtent {
+    /// Whether its place is known, and holds nothing else.
+    #[must_use]
+    pub fn has_place_of_its_own(&self) -> bool {
+        self.flags & EXTENT_NOWHERE == 0
+    }
+
+    /// Its place, in bytes.
+    #[must_use]
+    pub fn place(&self) -> Range<u64> {
+        self.physical..self.physical.saturating_add(self.length)
+    }
 }
 
 /// The ranges that were found so far.

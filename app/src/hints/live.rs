@@ -5,7 +5,7 @@
 //!    own. Where nothing was seen, its place when the rule was made has to do.
 
 use super::kept::{Kept, Numbered};
-use super::rule::{Act, Lives, Marked, Range, Rule};
+use super::rule::{Lives, Marked, Range, Rule, policy_of};
 use onefold_engine::policy::Policy;
 use onefold_observer::{File, Lifetime, Observation};
 use std::collections::HashSet;
@@ -126,12 +126,7 @@ impl Live {
 
 impl LiveRule {
     fn new(number: Option<u32>, rule: Rule, matched: u64) -> Self {
-        let policy = rule.act.iter().fold(Policy::DEFAULT, |policy, act| match act {
-            Act::Nodedup | Act::NeverShare => policy.apart(),
-            Act::Nocompress => policy.plain(),
-            Act::Noindex => policy.unindexed(),
-            Act::Prefetch => policy.prefetched(),
-        });
+        let policy = policy_of(&rule.act);
         let file = rule.file.as_deref().map(WildMatch::new);
         let cgroups = rule.cgroup.as_deref().map(groups_below).unwrap_or_default();
         let files = Files::of(&rule.files);

@@ -3,6 +3,7 @@
 use super::rule::{Marked, Range};
 use crate::device::host_map::places;
 use crate::exit::{Exit, Failed, Outcome};
+use crate::names::mounts::{self, Mount};
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use onefold_observer::Disk;
 use rustix::fs::{AtFlags, StatxFlags, major, minor, statx};
@@ -20,13 +21,6 @@ pub struct Part {
     /// Its first byte on the disk, and the one behind its last.
     pub first: u64,
     pub end: u64,
-}
-
-/// A mounted file system.
-struct Mount {
-    /// Its device, as mounts name it.
-    source: PathBuf,
-    kind: String,
 }
 
 /// Finds a file for a rule of the volume that clients use as `disk`.
@@ -52,7 +46,7 @@ pub fn locate(path: &Path, disk: Disk) -> Outcome<Marked> {
     };
     let mount = mount_of(&file).ok_or_else(elsewhere)?;
     let part = part_at(&mount.source).filter(|part| part.disk == disk).ok_or_else(elsewhere)?;
-    let within = Range { first: part.first / BLOCK_BYTES, end: part.end.div_ceil(BLOCK_BYTES) };
+    let within = part.blocks();
     let extents = if mount.kind == BTRFS { None } else { places(&file).map_err(|errno| cannot(errno.into()))? };
     let blocks = |extent: std::ops::Range<u64>| {
         let [first, end] = [extent.start, extent.end].map(|at| part.first.saturating_add(at));
@@ -60,6 +54,26 @@ pub fn locate(path: &Path, disk: Disk) -> Outcome<Marked> {
     };
     let ranges = extents.into_iter().flatten().map(blocks).collect();
     Ok(Marked { path: absolute, inode: meta.ino(), within, ranges })
+}
+
+/// Returns the place of the file system that has a file, if it lies on this disk. `device` is the file's device number, which under Btrfs is
+/// that of no block device; then the path of the file shows where it is mounted from.
+#[must_use]
+pub fn within(device: Disk, path: Option<&Path>, disk: Disk) -> Option<Range> {
+    let by_path = || {
+        let holds = |mount: &Mount| path.is_some_and(|path| path.starts_with(&mount.path));
+        let mount = mounts::read().ok()?.into_iter().filter(holds).max_by_key(|mount| mount.path.as_os_str().len())?;
+        part_at(&mount.source)
+    };
+    let part = part_of(device).or_else(by_path).filter(|part| part.disk == disk)?;
+    Some(part.blocks())
+}
+
+impl Part {
+    /// Its logical blocks.
+    fn blocks(&self) -> Range {
+        Range { first: self.first / BLOCK_BYTES, end: self.end.div_ceil(BLOCK_BYTES) }
+    }
 }
 
 /// Returns the part of a disk that a block device is.
@@ -96,49 +110,12 @@ fn mount_of(file: &File) -> Option<Mount> {
     /// `STATX_MNT_ID` of linux/stat.h.
     const MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x1000);
     let found = statx(file, "", AtFlags::EMPTY_PATH, MOUNT).ok()?;
-    mount_in(&std::fs::read_to_string("/proc/self/mountinfo").ok()?, found.stx_mnt_id)
-}
-
-/// The file system of this number in the text of /proc/self/mountinfo.
-fn mount_in(text: &str, number: u64) -> Option<Mount> {
-    let number = number.to_string();
-    let line = text.lines().find(|line| line.split(' ').next() == Some(&number))?;
-    let mut words = line.split_once(" - ")?.1.split(' ');
-    let (kind, source) = (words.next()?.to_owned(), unescaped(words.next()?));
-    Some(Mount { source, kind })
-}
-
-/// A path of that text, in which some bytes are written as `\ooo`.
-fn unescaped(text: &str) -> PathBuf {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, others)) = rest.split_first() {
-        let octal = others.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(value) => {
-                bytes.push(value);
-                rest = &others[3..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = others;
-            }
-        }
-    }
-    PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes))
+    mounts::read().ok()?.into_iter().find(|mount| mount.number == found.stx_mnt_id)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mount_is_found_by_its_number() {
-        let text = "31 24 0:28 / /sys rw - sysfs sysfs rw\n32 24 0:40 /@ /mnt rw shared:1 master:2 - btrfs /dev/my\\040disk rw\n";
-        let mount = mount_in(text, 32).expect("it is there");
-        assert_eq!((mount.kind.as_str(), mount.source.as_path()), ("btrfs", Path::new("/dev/my disk")));
-        assert!(mount_in(text, 3).is_none());
-    }
 
     #[test]
     fn a_file_elsewhere_is_named() {

@@ -27,11 +27,11 @@ use onefold_engine::format::Superblock;
 use onefold_engine::interface::Op;
 use onefold_engine::policy::{Policies, Policy};
 use onefold_engine::units::BLOCK_BYTES;
-use onefold_observer::{Observation, Observer, Operation};
+use onefold_observer::{Disk, Observation, Observer, Operation};
 use report::HintCounts;
 use rule::Rule;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// The hints of an attached volume.
 pub struct Hints {
@@ -41,6 +41,8 @@ pub struct Hints {
     observer: RwLock<Option<Arc<Observer>>>,
     marks: Marks,
     owned: Mutex<Owned>,
+    /// The disk that clients use, once it is known.
+    disk: OnceLock<Disk>,
     /// The rules have changed, and so perhaps what is to be observed.
     changed: Condvar,
 }
@@ -69,6 +71,7 @@ impl Default for Hints {
             observer: RwLock::default(),
             marks: Marks::default(),
             owned: Mutex::default(),
+            disk: OnceLock::new(),
             changed: Condvar::new(),
         }
     }
@@ -168,6 +171,12 @@ impl Hints {
             kept.spares_compressed = spares;
             Ok(())
         })
+    }
+
+    /// The disk that clients use, if they use one, and it is known.
+    #[must_use]
+    pub fn disk(&self) -> Option<Disk> {
+        self.disk.get().copied()
     }
 
     /// What the hints have done so far.

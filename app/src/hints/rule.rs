@@ -4,6 +4,7 @@
 //! 2. Where several rules match, all of them act.
 //! 3. A condition on something that is not known of a block does not match.
 
+use onefold_engine::policy::Policy;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -77,6 +78,17 @@ pub struct Rule {
     pub lbn: Option<Range>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<Marked>,
+}
+
+/// The policy of blocks with which these acts are done.
+#[must_use]
+pub fn policy_of(acts: &[Act]) -> Policy {
+    acts.iter().fold(Policy::DEFAULT, |policy, act| match act {
+        Act::Nodedup | Act::NeverShare => policy.apart(),
+        Act::Nocompress => policy.plain(),
+        Act::Noindex => policy.unindexed(),
+        Act::Prefetch => policy.prefetched(),
+    })
 }
 
 /// Takes a list of acts, or one.

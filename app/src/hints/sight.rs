@@ -28,6 +28,9 @@ fn watch(hints: &Weak<Hints>, find: &dyn Fn() -> Option<Disk>) {
             (None, _) => std::thread::sleep(LOOK_AGAIN),
         }
     };
+    if let Some(hints) = hints.upgrade() {
+        let _ = hints.disk.set(disk);
+    }
     let mut now = None::<Wants>;
     let mut version = 0;
     while let Some(hints) = hints.upgrade() {

@@ -12,7 +12,7 @@ mod fiemap;
 mod fsmap;
 mod holder;
 mod ioctl;
-mod mounts;
+pub mod mounts;
 mod ranges;
 mod subvolumes;
 mod traversal;

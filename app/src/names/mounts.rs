@@ -9,6 +9,10 @@ use std::path::PathBuf;
 /// A file system where it is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
+    /// The number by which statx names it.
+    pub number: u64,
+    /// What it was mounted from: a block device, as a rule.
+    pub source: PathBuf,
     /// The device number of its files, which of Btrfs is that of no block device.
     pub device: u64,
     /// The folder of the file system that is mounted: `/` for all of it.
@@ -39,13 +43,15 @@ pub fn read() -> io::Result<Vec<Mount>> {
 
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&byte| byte == b' ');
-    let numbers = std::str::from_utf8(fields.nth(2)?).ok()?;
+    let number = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let numbers = std::str::from_utf8(fields.nth(1)?).ok()?;
     let (major, minor) = numbers.split_once(':')?;
     let device = makedev(major.parse().ok()?, minor.parse().ok()?);
     let (root, path) = (unescape(fields.next()?), unescape(fields.next()?));
     // Any number of fields come before the dash.
-    let kind = String::from_utf8(fields.skip_while(|field| *field != b"-").nth(1)?.to_vec()).ok()?;
-    Some(Mount { device, root, path, kind })
+    let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
+    let (kind, source) = (String::from_utf8(fields.next()?.to_vec()).ok()?, unescape(fields.next()?));
+    Some(Mount { number, source, device, root, path, kind })
 }
 
 /// Returns the path with what the kernel writes in octal digits: blanks, newlines and backslashes.
@@ -77,6 +83,7 @@ mod tests {
         let line = br"36 35 98:0 /mnt1 /a\040b\134c rw,noatime shared:1 master:2 - ext3 /dev/root rw,errors=continue";
         let mount = parse(line).unwrap();
         assert_eq!((mount.path.to_str().unwrap(), mount.kind.as_str(), mount.device), (r"/a b\c", "ext3", makedev(98, 0)));
+        assert_eq!((mount.number, mount.source.to_str()), (36, Some("/dev/root")));
         assert!(!mount.is_whole());
         assert_eq!(parse(b"22 1 0:21 / /proc rw - proc proc rw").unwrap().path, PathBuf::from("/proc"));
         assert!(parse(b"").is_none() && parse(b"1 2 3").is_none());

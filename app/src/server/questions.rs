@@ -1,13 +1,15 @@
 //! The answers to the questions of the control socket.
 
 use super::recording::Recordings;
-use crate::attachment::control::{Client, HintOrder, ServerRequest};
+use crate::attachment::control::{Client, DeviceNumber, HintOrder, ServerRequest};
 use crate::attachment::growth::Noted;
 use crate::attachment::plan::Plan;
 use crate::attachment::{growth, upgrade};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend;
 use crate::frontend::door::Announcer;
+use crate::hints::locate;
+use crate::hints::rule::{self, Act};
 use crate::runtime::Served;
 use crate::runtime::extents::count_extents;
 use crate::runtime::links::find_links;
@@ -15,8 +17,10 @@ use crate::runtime::totals::Totals;
 use crate::supervision::running::give_way;
 use onefold_engine::interface::Event;
 use onefold_engine::units::Bytes;
+use onefold_observer::Disk;
 use serde_json::Value;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -69,6 +73,7 @@ impl Answers {
                 Ok(Value::Null)
             }
             ServerRequest::Hints(order) => self.change_hints(order),
+            ServerRequest::HintFile { device, inode, act, path } => self.mark_file(device, inode, act, path.as_deref()),
             // The receiver is gone only when the end has begun already.
             ServerRequest::Detach => return client.answer_before(|| stop.send(()).unwrap_or_default()),
             ServerRequest::Upgrade(to) => match upgrade::prepare(plan, &to) {
@@ -83,6 +88,17 @@ impl Answers {
             ServerRequest::Record(order) => return recordings.record(&order, client),
             ServerRequest::Mark { phase } => recordings.mark(phase).map(|()| Value::Null),
         })
+    }
+
+    /// Marks a file that a program has opened.
+    fn mark_file(&self, device: DeviceNumber, inode: u64, act: Act, path: Option<&Path>) -> Outcome<Value> {
+        let DeviceNumber { major, minor } = device;
+        let elsewhere = || Failed::new(Exit::NotFound, format!("device {major}:{minor} is none of {}", self.plan.path.display()));
+        let hints = self.served.hints().ok_or_else(elsewhere)?;
+        let disk = hints.disk().ok_or_else(elsewhere)?;
+        let within = locate::within(Disk { major, minor }, path, disk).ok_or_else(elsewhere)?;
+        hints.mark(within, inode, rule::policy_of(&[act]));
+        Ok(Value::Null)
     }
 
     /// Changes the rules of hints.
