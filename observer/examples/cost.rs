@@ -10,9 +10,10 @@ mod common;
 use aya::programs::{ProgramInfo, loaded_programs};
 use aya::sys::{Stats, enable_stats};
 use common::{BLOCK, LoopDisk, Mounted, tagged};
-use onefold_observer::{BLOCK_BYTES, Observer, Operation, Wants};
+use onefold_observer::{BLOCK_BYTES, Means, Operation, Wants, load_for_parent};
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const BLOCKS: u64 = 8192;
@@ -44,7 +45,7 @@ fn write(mounted: &Mounted, load: Load) {
 
 /// Returns the nanoseconds of a bio in the kernel and of a request here.
 fn measure(disk: &LoopDisk, mounted: &Mounted, wants: Wants, load: Load, other_ns: u64) -> (u64, u64) {
-    let observer = Observer::begin(disk.number(), wants, 64 << 20).expect("this machine can observe");
+    let observer = common::begin_by(Means::Bpf, disk.number(), wants, 64 << 20);
     write(mounted, load);
     let program = own_program().expect("the program is loaded");
     let (runs, time) = (program.run_count(), program.run_time());
@@ -61,7 +62,10 @@ fn measure(disk: &LoopDisk, mounted: &Mounted, wants: Wants, load: Load, other_n
     (u64::try_from(bio_ns).expect("less than centuries"), u64::try_from(request_ns).expect("less than centuries"))
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
+    if std::env::args().nth(1).is_some_and(|first| first == "load") {
+        return Ok(load_for_parent());
+    }
     let rounds: usize = std::env::args().nth(1).map_or(Ok(5), |text| text.parse())?;
     let (disk, other) = (LoopDisk::new(256 << 20), LoopDisk::new(64 << 20));
     let mounted = disk.mount(&["mkfs.ext4", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"], "ext4");
@@ -90,5 +94,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         println!("{name}\t{bio_ns}\t{request_ns}");
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -6,12 +6,16 @@
 //! nanoseconds while kernel.bpf_stats_enabled is 1; otherwise they are 0.
 
 use aya::programs::loaded_programs;
-use onefold_observer::{Disk, Means, Observer, Operation, Run, Wants};
+use onefold_observer::{Disk, Observer, Operation, Run, Wants, load_for_parent};
 use std::collections::HashSet;
 use std::error::Error;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    if std::env::args().nth(1).is_some_and(|first| first == "load") {
+        return Ok(load_for_parent());
+    }
     let usage = "usage: observe MAJOR:MINOR SECONDS [files] [names] [reads] [tracepoint] [quiet]";
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [disk, seconds, options @ ..] = &arguments[..] else { return Err(usage.into()) };
@@ -21,9 +25,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let wants = Wants { files: is_option("files"), names: is_option("names"), reads: is_option("reads") };
 
     let sectors: u64 = std::fs::read_to_string(format!("/sys/dev/block/{disk}/size"))?.trim().parse()?;
-    let means = if is_option("tracepoint") { Means::Tracepoint } else { Means::Bpf };
     let before: HashSet<u32> = loaded_programs().flatten().map(|program| program.id()).collect();
-    let observer = Observer::begin_by(means, disk, wants, 16 << 20)?;
+    let spawn = |socket: Stdio| Command::new("/proc/self/exe").arg("load").stdin(socket).spawn();
+    let observer = match is_option("tracepoint") {
+        true => Observer::begin_by_tracepoint(disk, wants, 16 << 20)?,
+        false => Observer::begin_in_child(disk, wants, 16 << 20, spawn)?,
+    };
     let own = loaded_programs().flatten().find(|program| program.name() == b"observe" && !before.contains(&program.id()));
     let own = own.map(|program| program.id());
     let end = Instant::now() + Duration::from_secs(seconds.parse()?);
@@ -43,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (runs, time) = statistics.map_or((0, Duration::ZERO), |program| (program.run_count(), program.run_time()));
     let each = time.as_nanos().checked_div(u128::from(runs)).unwrap_or(0);
     println!("runs {runs}\tns {each}\tbios {}\tlost {}\tambiguous {}", counts.bios, counts.lost, counts.ambiguous_blocks);
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 fn print(run: &Run) {

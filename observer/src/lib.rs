@@ -11,6 +11,8 @@
 //! 4. Nothing stays in the kernel when the observer is dropped, or its process dies.
 
 mod join;
+mod kernel;
+mod loader;
 mod mapping;
 mod observation;
 mod observer;
@@ -20,6 +22,7 @@ mod ring;
 mod runs;
 mod source;
 
+pub use loader::load_for_parent;
 pub use observation::{Comm, File, Lifetime, Name, Observation, Operation, Source};
 pub use observer::{Counts, Disk, Means, Observer, Wants};
 pub use refused::Refused;

@@ -4,10 +4,12 @@ use crate::join::Joiner;
 use crate::observation::Operation;
 use crate::refused::Refused;
 use crate::runs::Runs;
-use crate::source::Sight;
+use crate::source::{Bpf, Sight, Tracepoint};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
+use std::process::{Child, Stdio};
 use std::sync::Mutex;
 
 /// The number of a whole disk, as `lsblk` shows it.
@@ -78,30 +80,40 @@ const MEMORY_BYTES_MIN: usize = 128 << 10;
 impl Observer {
     /// Begins to observe a disk, with at most `memory_bytes`, half of it for rings: by BPF, or by the tracepoint where there is no BPF.
     ///
+    /// The BPF program is loaded by a child process, since that takes 32 MiB. `spawn` starts it, from this thread: a process of the same
+    /// build as this one, with the given standard input, which calls [`load_for_parent`](crate::load_for_parent) and exits. It takes about
+    /// a quarter of a second, and has ended when this returns. After ten seconds it is killed.
+    ///
     /// # Errors
-    /// Returns why neither is possible.
-    pub fn begin(disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
-        let bpf = match Self::begin_by(Means::Bpf, disk, wants, memory_bytes) {
+    /// Returns why neither is possible, or why the child failed.
+    pub fn begin_in_child(
+        disk: Disk,
+        wants: Wants,
+        memory_bytes: usize,
+        spawn: impl FnOnce(Stdio) -> io::Result<Child>,
+    ) -> Result<Self, Refused> {
+        check(disk, memory_bytes)?;
+        let bpf = match Bpf::begin(disk, wants, memory_bytes / 2, spawn) {
+            Ok(bpf) => return Ok(Self::new(Sight::Bpf(Box::new(bpf)), wants, memory_bytes)),
             Err(refused @ (Refused::NoTypes(_) | Refused::Program(_) | Refused::NotAllowed { .. })) => refused,
-            other => return other,
+            Err(refused) => return Err(refused),
         };
-        let tracepoint = Self::begin_by(Means::Tracepoint, disk, wants, memory_bytes);
+        let tracepoint = Self::begin_by_tracepoint(disk, wants, memory_bytes);
         tracepoint.map_err(|tracepoint| Refused::Neither { bpf: Box::new(bpf), tracepoint: Box::new(tracepoint) })
     }
 
-    /// Begins to observe a disk by these means only.
+    /// Begins to observe a disk by the tracepoint only, which needs no child process.
     ///
     /// # Errors
     /// Returns why that is not possible.
-    pub fn begin_by(means: Means, disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
-        disk.check()?;
-        let least = MEMORY_BYTES_MIN.max(2 * rustix::param::page_size());
-        if memory_bytes < least {
-            return Err(Refused::Memory { given: memory_bytes, least });
-        }
-        let sight = Sight::begin(means, disk, wants, memory_bytes / 2)?;
-        let joiner = Joiner::new(memory_bytes / 2);
-        Ok(Self { wants, state: Mutex::new(State { sight, joiner, lost: 0 }) })
+    pub fn begin_by_tracepoint(disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
+        check(disk, memory_bytes)?;
+        let tracepoint = Tracepoint::begin(disk, wants, memory_bytes / 2)?;
+        Ok(Self::new(Sight::Tracepoint(Box::new(tracepoint)), wants, memory_bytes))
+    }
+
+    fn new(sight: Sight, wants: Wants, memory_bytes: usize) -> Self {
+        Self { wants, state: Mutex::new(State { sight, joiner: Joiner::new(memory_bytes / 2), lost: 0 }) }
     }
 
     /// Returns by what it asks the kernel.
@@ -168,13 +180,15 @@ impl State {
     }
 }
 
-impl Disk {
-    /// Checks that there is such a disk, and that it is a whole one.
-    fn check(self) -> Result<(), Refused> {
-        let folder = PathBuf::from(format!("/sys/dev/block/{self}"));
-        std::fs::metadata(&folder).map_err(|source| Refused::NoDisk { disk: self, source })?;
-        if folder.join("partition").exists() { Err(Refused::Partition { disk: self }) } else { Ok(()) }
+/// Checks that there is such a disk, that it is a whole one, and that the memory is enough.
+fn check(disk: Disk, memory_bytes: usize) -> Result<(), Refused> {
+    let folder = PathBuf::from(format!("/sys/dev/block/{disk}"));
+    std::fs::metadata(&folder).map_err(|source| Refused::NoDisk { disk, source })?;
+    if folder.join("partition").exists() {
+        return Err(Refused::Partition { disk });
     }
+    let least = MEMORY_BYTES_MIN.max(2 * rustix::param::page_size());
+    if memory_bytes < least { Err(Refused::Memory { given: memory_bytes, least }) } else { Ok(()) }
 }
 
 impl fmt::Display for Disk {

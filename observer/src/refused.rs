@@ -13,13 +13,16 @@ pub enum Refused {
     #[error("{given} bytes of memory are too few to observe a disk: at least {least} are needed on this machine")]
     Memory { given: usize, least: usize },
     #[error("this process may not trace the kernel: it needs root, or CAP_BPF and CAP_PERFMON ({what}: {source})")]
-    NotAllowed { what: &'static str, source: io::Error },
+    NotAllowed { what: String, source: io::Error },
     #[error("the kernel is locked down (/sys/kernel/security/lockdown says `confidentiality`): nobody may trace it")]
     LockedDown,
     #[error("the kernel has no description of its types in /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): {0}")]
     NoTypes(String),
     #[error("the kernel did not take the BPF program: {0}")]
     Program(String),
+    /// There is no tracepoint instead: this is not the kernel's fault.
+    #[error("the process that was to load the BPF program failed: {0}")]
+    Loader(String),
     #[error("the tracepoint block:block_bio_queue cannot be used: {what}: {source}")]
     Tracepoint { what: &'static str, source: io::Error },
     #[error("the tracepoint block:block_bio_queue has a form that is not known: it has no field `{0}`")]

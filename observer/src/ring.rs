@@ -21,10 +21,10 @@ const PATIENCE: u32 = 200;
 /// A ring buffer, of which this is the only reader.
 pub(crate) struct Ring {
     consumer: Mapping,
-    /// One page with the writers' position, then the data, twice: a record that goes across the end is in one piece.
+    /// One page with the writers' position, then the data.
     producer: Mapping,
     page_bytes: usize,
-    ring_bytes: u64,
+    ring_bytes: usize,
     position: u64,
 }
 
@@ -33,9 +33,9 @@ impl Ring {
     pub fn new(map: BorrowedFd<'_>, ring_bytes: usize) -> io::Result<Self> {
         let page_bytes = rustix::param::page_size();
         let consumer = Mapping::new(map, 0, page_bytes, true)?;
-        let producer = Mapping::new(map, page_bytes as u64, page_bytes + 2 * ring_bytes, false)?;
+        let producer = Mapping::new(map, page_bytes as u64, page_bytes + ring_bytes, false)?;
         let position = consumer.word(0).load(Ordering::Relaxed);
-        Ok(Self { consumer, producer, page_bytes, ring_bytes: ring_bytes as u64, position })
+        Ok(Self { consumer, producer, page_bytes, ring_bytes, position })
     }
 
     /// Passes on each record that was there when this began, and returns whether some of them are hidden.
@@ -45,15 +45,14 @@ impl Ring {
         let mut is_behind = false;
         let mut record = [0; RECORD_BYTES_MAX];
         while self.position < end {
-            let place = usize::try_from(self.position & (self.ring_bytes - 1)).expect("a ring fits into memory") + self.page_bytes;
-            let Some(header) = self.published(place) else {
+            let Some(header) = self.published(self.place(self.position)) else {
                 is_behind = true;
                 break;
             };
             let bytes = header & !DISCARDED;
             if header & DISCARDED == 0 {
                 let record = &mut record[..(bytes as usize).min(RECORD_BYTES_MAX)];
-                self.producer.copy(place + HEADER_BYTES, record);
+                self.copy(self.position + HEADER_BYTES as u64, record);
                 each(record);
             }
             self.position += (u64::from(bytes) + HEADER_BYTES as u64).next_multiple_of(8);
@@ -65,10 +64,22 @@ impl Ring {
         is_behind
     }
 
+    fn place(&self, position: u64) -> usize {
+        usize::try_from(position & (self.ring_bytes as u64 - 1)).expect("a ring fits into memory")
+    }
+
+    /// Copies what is in the ring at a position, around its end.
+    fn copy(&self, position: u64, out: &mut [u8]) {
+        let at = self.place(position);
+        let (first, second) = out.split_at_mut(out.len().min(self.ring_bytes - at));
+        self.producer.copy(self.page_bytes + at, first);
+        self.producer.copy(self.page_bytes, second);
+    }
+
     /// Returns the header of a record that has been published.
     fn published(&self, place: usize) -> Option<u32> {
         for _ in 0..PATIENCE {
-            let header = self.producer.half_word(place).load(Ordering::Acquire);
+            let header = self.producer.half_word(self.page_bytes + place).load(Ordering::Acquire);
             if header & BUSY == 0 {
                 return Some(header);
             }
@@ -86,7 +97,7 @@ mod tests {
 
     const RING_BYTES: usize = 1 << 16;
 
-    /// The kernel's side of a ring, in a file of memory. The data is there once: records do not go across the end.
+    /// The kernel's side of a ring, in a file of memory.
     struct Writer {
         all: Mapping,
         page_bytes: usize,
@@ -97,18 +108,19 @@ mod tests {
         fn new() -> (Self, Ring) {
             let page_bytes = rustix::param::page_size();
             let file = memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
-            let bytes = 2 * page_bytes + 2 * RING_BYTES;
+            let bytes = 2 * page_bytes + RING_BYTES;
             ftruncate(&file, bytes as u64).unwrap();
             let all = Mapping::new(file.as_fd(), 0, bytes, true).unwrap();
             let ring = Ring::new(file.as_fd(), RING_BYTES).unwrap();
             (Self { all, page_bytes, position: 0 }, ring)
         }
 
-        /// Reserves a record, and returns its place.
+        /// Reserves a record that begins with `content`, and returns its place.
         fn reserve(&mut self, header: u32, content: u32) -> usize {
-            let place = 2 * self.page_bytes + self.position % RING_BYTES;
+            let place = |position: usize| 2 * self.page_bytes + position % RING_BYTES;
+            let (place, content_place) = (place(self.position), place(self.position + HEADER_BYTES));
             self.all.half_word(place).store(header, Ordering::Relaxed);
-            self.all.half_word(place + HEADER_BYTES).store(content, Ordering::Relaxed);
+            self.all.half_word(content_place).store(content, Ordering::Relaxed);
             let bytes = usize::try_from(header & !(BUSY | DISCARDED)).unwrap();
             self.position += (bytes + HEADER_BYTES).next_multiple_of(8);
             self.all.word(self.page_bytes).store(self.position as u64, Ordering::Release);
@@ -153,5 +165,27 @@ mod tests {
             assert_eq!(drained(&mut ring), (vec![(RECORD_BYTES_MAX, turn)], false), "longer ones are cut off");
         }
         assert_eq!(writer.consumed(), 5 * RING_BYTES as u64);
+    }
+
+    #[test]
+    fn a_record_goes_across_the_end() {
+        let (mut writer, mut ring) = Writer::new();
+        let mut wrapped = 0;
+        for turn in 0..10_000_u32 {
+            let start = writer.position % RING_BYTES + HEADER_BYTES;
+            let content: Vec<u8> = (0..56).map(|at: u32| (turn * 7 + at).to_le_bytes()[0]).collect();
+            writer.reserve(56, 0);
+            for (at, part) in content.chunks(4).enumerate() {
+                let place = 2 * writer.page_bytes + (start + 4 * at) % RING_BYTES;
+                writer.all.half_word(place).store(u32::from_ne_bytes(part.try_into().unwrap()), Ordering::Release);
+            }
+            let mut seen = Vec::new();
+            assert!(!ring.drain(|record| seen.push(record.to_vec())));
+            assert_eq!(seen, [content], "turn {turn}");
+            wrapped += u32::from(start < RING_BYTES && start + 56 > RING_BYTES);
+            // Steps of 72 bytes: the end of the ring is at each place of a record once.
+            writer.reserve(DISCARDED, 0);
+        }
+        assert!(wrapped >= 6, "{wrapped}");
     }
 }

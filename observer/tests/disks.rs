@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::{BLOCK, EVERYTHING, LoopDisk, MEMORY_BYTES, begin, may_loop, may_observe, number_of, run, skipped, tag_of, tagged};
+use common::{
+    BLOCK, EVERYTHING, LoopDisk, MEMORY_BYTES, begin, begin_by, may_loop, may_observe, number_of, run, skipped, start_loader, tag_of,
+    tagged,
+};
 use onefold_observer::{BLOCK_BYTES, Disk, Means, Observer, Operation, Refused, Run, Wants};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -51,8 +54,7 @@ fn means(test: &str, tools: &[&str]) -> Vec<Means> {
 fn other_disks_are_not_seen_and_a_request_uses_up_what_it_finds() {
     for means in means("other_disks_are_not_seen_and_a_request_uses_up_what_it_finds", &["losetup"]) {
         let (disk, other) = (LoopDisk::new(1 << 20), LoopDisk::new(1 << 20));
-        let observer = Observer::begin_by(means, disk.number(), EVERYTHING, MEMORY_BYTES).unwrap();
-        assert_eq!(observer.means(), means);
+        let observer = begin_by(means, disk.number(), EVERYTHING, MEMORY_BYTES);
         let (written, not_seen) = (open(disk.device(), libc::O_DIRECT), open(other.device(), libc::O_DIRECT));
         for block in 0..8 {
             write(&not_seen, 1, block);
@@ -72,8 +74,8 @@ fn other_disks_are_not_seen_and_a_request_uses_up_what_it_finds() {
 fn reads_and_discards_are_seen_where_they_are_wanted() {
     for means in means("reads_and_discards_are_seen_where_they_are_wanted", &["losetup", "blkdiscard"]) {
         let disk = LoopDisk::new(1 << 20);
-        let without = Observer::begin_by(means, disk.number(), NOTHING, MEMORY_BYTES).unwrap();
-        let with = Observer::begin_by(means, disk.number(), Wants { reads: true, ..NOTHING }, MEMORY_BYTES).unwrap();
+        let without = begin_by(means, disk.number(), NOTHING, MEMORY_BYTES);
+        let with = begin_by(means, disk.number(), Wants { reads: true, ..NOTHING }, MEMORY_BYTES);
         let device = open(disk.device(), libc::O_DIRECT);
         let mut block = Aligned([0; BLOCK]);
         device.read_exact_at(&mut block.0, BLOCK_BYTES).unwrap();
@@ -107,7 +109,7 @@ fn meta_and_fua_are_seen_by_both_means() {
         let disk = LoopDisk::new(64 << 20);
         let mounted = disk.mount(&["mkfs.ext4", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"], "ext4");
         mounted.sync();
-        let observer = Observer::begin_by(means, disk.number(), EVERYTHING, MEMORY_BYTES).unwrap();
+        let observer = begin_by(means, disk.number(), EVERYTHING, MEMORY_BYTES);
         let file = File::create(mounted.file("new")).unwrap();
         file.write_all_at(&tagged(1, 0, BLOCK), 0).unwrap();
         file.sync_all().unwrap();
@@ -139,7 +141,7 @@ fn a_partition_is_seen_at_the_places_of_the_disk() {
         let refused = begin(number_of(&partition), NOTHING).err();
         assert!(matches!(refused, Some(Refused::Partition { .. })), "{refused:?}");
 
-        let observer = Observer::begin_by(means, disk.number(), EVERYTHING, MEMORY_BYTES).unwrap();
+        let observer = begin_by(means, disk.number(), EVERYTHING, MEMORY_BYTES);
         write(&open(&partition, libc::O_DIRECT), 77, 5);
         let runs = disk.all(&observer, Operation::Write);
         let places: Vec<_> = runs.iter().map(|run| (run.offset(), run.length())).collect();
@@ -152,7 +154,7 @@ fn a_partition_is_seen_at_the_places_of_the_disk() {
 fn a_loss_leaves_the_unknown_and_nothing_wrong() {
     for means in means("a_loss_leaves_the_unknown_and_nothing_wrong", &["losetup"]) {
         let disk = LoopDisk::new(64 << 20);
-        let observer = Observer::begin_by(means, disk.number(), EVERYTHING, 128 << 10).unwrap();
+        let observer = begin_by(means, disk.number(), EVERYTHING, 128 << 10);
         let device = open(disk.device(), libc::O_DIRECT);
         let blocks = 8192;
         // Each processor has its own ring of the tracepoint, and reports its own losses.
@@ -195,7 +197,7 @@ fn threads_never_get_the_facts_of_each_other() {
     let test = "threads_never_get_the_facts_of_each_other";
     for means in means(test, &["losetup"]) {
         let disk = LoopDisk::new(1 << 20);
-        let observer = Observer::begin_by(means, disk.number(), EVERYTHING, MEMORY_BYTES).unwrap();
+        let observer = begin_by(means, disk.number(), EVERYTHING, MEMORY_BYTES);
         let blocks: Vec<Mutex<()>> = (0..32).map(|_| Mutex::new(())).collect();
         let (writes, unknown) = (3000, AtomicU64::new(0));
         let own = |seen: &Run, name: &str| seen.observation().map(|seen| assert_eq!(seen.comm.to_string(), name, "{means:?}"));
@@ -234,7 +236,7 @@ fn what_cannot_be_observed_is_refused_with_a_reason() {
     assert!(no_disk.to_string().starts_with("4095:7: there is no such block device"), "{no_disk}");
     if may_loop("what_cannot_be_observed_is_refused_with_a_reason", &["losetup"]) {
         let disk = LoopDisk::new(1 << 20);
-        let refused = Observer::begin(disk.number(), NOTHING, 4096).err().expect("a page is too little");
+        let refused = Observer::begin_in_child(disk.number(), NOTHING, 4096, start_loader).err().expect("a page is too little");
         assert!(matches!(refused, Refused::Memory { given: 4096, .. }), "{refused:?}");
     }
 }

@@ -1,9 +1,12 @@
-//! A process that may not trace. The loader keeps what the kernel has allowed it once, so this test is alone in its process.
+//! A process that may not trace.
 
 mod common;
 
-use common::{EVERYTHING, LoopDisk, begin, may_loop};
-use onefold_observer::Refused;
+use common::{EVERYTHING, LoopDisk, MEMORY_BYTES, may_loop};
+use onefold_observer::{Observer, Refused};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
 /// Takes root from this thread, and from no other one.
 #[allow(unsafe_code)]
@@ -21,9 +24,15 @@ fn a_process_without_the_right_is_refused() {
     }
     let disk = LoopDisk::new(1 << 20);
     let number = disk.number();
+    // Nobody may be barred from the folder of the build.
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let loader = folder.path().join("observer-server");
+    fs::copy(env!("CARGO_BIN_EXE_observer-server"), &loader).unwrap();
     let work = move || {
         become_nobody();
-        begin(number, EVERYTHING).err()
+        let spawn = |socket| Command::new(&loader).arg("load").stdin::<Stdio>(socket).spawn();
+        Observer::begin_in_child(number, EVERYTHING, MEMORY_BYTES, spawn).err()
     };
     let refused = std::thread::spawn(work).join().unwrap().expect("nobody may trace");
     assert!(matches!(refused, Refused::Neither { .. } | Refused::LockedDown), "{refused:?}");

@@ -1,6 +1,6 @@
 //! The fields of the classic tracepoint, as the running kernel describes them.
 
-use super::kernel::is_locked_down;
+use crate::kernel::is_locked_down;
 use crate::observation::{Comm, Lifetime, Observation, Operation};
 use crate::refused::Refused;
 use rustix::fs::{Mode, OFlags, openat};
@@ -37,7 +37,7 @@ impl Format {
             return Err(Refused::LockedDown);
         }
         let text = read().map_err(|source| match source.kind() {
-            io::ErrorKind::PermissionDenied => Refused::NotAllowed { what: "tracefs", source },
+            io::ErrorKind::PermissionDenied => Refused::NotAllowed { what: "tracefs".into(), source },
             _ => Refused::Tracepoint { what: "tracefs", source },
         })?;
         Self::parse(&text)

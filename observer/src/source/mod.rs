@@ -3,15 +3,14 @@
 mod bpf;
 mod cpu_ring;
 mod format;
-mod kernel;
 mod partitions;
 mod tracepoint;
 
+use crate::Means;
 use crate::join::Bio;
-use crate::refused::Refused;
-use crate::{Disk, Means, Wants};
-use bpf::Bpf;
-use tracepoint::Tracepoint;
+
+pub(crate) use bpf::Bpf;
+pub(crate) use tracepoint::Tracepoint;
 
 /// The result of a drain, apart from the bios.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -31,14 +30,6 @@ pub(crate) enum Sight {
 }
 
 impl Sight {
-    /// Begins to see bios, with at most `memory_bytes` for rings.
-    pub fn begin(means: Means, disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
-        match means {
-            Means::Bpf => Ok(Self::Bpf(Box::new(Bpf::begin(disk, wants, memory_bytes)?))),
-            Means::Tracepoint => Ok(Self::Tracepoint(Box::new(Tracepoint::begin(disk, wants, memory_bytes)?))),
-        }
-    }
-
     /// Returns which one it is.
     pub fn means(&self) -> Means {
         match self {

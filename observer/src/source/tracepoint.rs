@@ -38,7 +38,7 @@ impl Tracepoint {
         let filter = CString::new(partitions.filter()).expect("a filter has no zero byte");
         let rings = cpus.iter().map(|cpu| CpuRing::open(*cpu, format.id, &filter, ring_bytes));
         let rings = rings.collect::<io::Result<Vec<_>>>().map_err(|source| match source.kind() {
-            io::ErrorKind::PermissionDenied => Refused::NotAllowed { what: "perf_event_open", source },
+            io::ErrorKind::PermissionDenied => Refused::NotAllowed { what: "perf_event_open".into(), source },
             _ => Refused::Tracepoint { what: "perf_event_open", source },
         })?;
         Ok(Self { rings, ring_bytes, format, partitions, wants_reads: wants.reads })

@@ -2,11 +2,11 @@
 
 #![allow(dead_code)] // each test file uses its own part
 
-use onefold_observer::{Disk, Observation, Observer, Operation, Refused, Run, Wants};
-use std::io::Write;
+use onefold_observer::{Disk, Means, Observation, Observer, Operation, Refused, Run, Wants};
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 pub const EVERYTHING: Wants = Wants { files: true, names: true, reads: false };
 pub const MEMORY_BYTES: usize = 16 << 20;
@@ -137,8 +137,25 @@ impl Drop for LoopDisk {
     }
 }
 
+/// Starts the child that loads: the tests' server, or an example itself.
+pub fn start_loader(socket: Stdio) -> io::Result<Child> {
+    let program = option_env!("CARGO_BIN_EXE_observer-server").unwrap_or("/proc/self/exe");
+    Command::new(program).arg("load").stdin(socket).spawn()
+}
+
 pub fn begin(disk: Disk, wants: Wants) -> Result<Observer, Refused> {
-    Observer::begin(disk, wants, MEMORY_BYTES)
+    Observer::begin_in_child(disk, wants, MEMORY_BYTES, start_loader)
+}
+
+/// Begins to observe by these means, which this machine is known to have.
+pub fn begin_by(means: Means, disk: Disk, wants: Wants, memory_bytes: usize) -> Observer {
+    let observer = match means {
+        Means::Bpf => Observer::begin_in_child(disk, wants, memory_bytes, start_loader),
+        Means::Tracepoint => Observer::begin_by_tracepoint(disk, wants, memory_bytes),
+    };
+    let observer = observer.unwrap();
+    assert_eq!(observer.means(), means);
+    observer
 }
 
 pub fn number_of(device: &str) -> Disk {

@@ -4,9 +4,12 @@ use aya_obj::btf::{Btf, BtfKind};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
+/// The kernel's description of its types.
+pub(crate) const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
 /// Addresses of the kernel's functions that end a bio. 0 stands for a function that is not there or is hidden.
 #[derive(Default, Debug)]
-pub(super) struct Ends([u64; Ends::ALL.len()]);
+pub(crate) struct Ends([u64; Ends::ALL.len()]);
 
 impl Ends {
     /// The global of the program; the function; the type that its bio leads to. The verifier refuses a program that may reach a type which
@@ -45,6 +48,6 @@ impl Ends {
 }
 
 /// Returns whether the kernel lets nobody read its memory.
-pub(super) fn is_locked_down() -> bool {
+pub(crate) fn is_locked_down() -> bool {
     std::fs::read_to_string("/sys/kernel/security/lockdown").is_ok_and(|modes| modes.contains("[confidentiality]"))
 }

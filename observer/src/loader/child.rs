@@ -1,0 +1,46 @@
+//! The child's side.
+
+use super::message::{LOADED, PACKET_BYTES_MAX, encode_refusal};
+use super::{Order, program};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, send, sendmsg};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::ExitCode;
+
+/// Loads the BPF program for the server that has started this process, with a socket as its standard input. This is all that the process
+/// is to do: it exits with what this returns. A server starts it by [`Observer::begin_in_child`](crate::Observer::begin_in_child).
+///
+/// A refusal is an answer, too. Only if nobody could be answered, the code is a failure, and the standard error has the reason.
+pub fn load_for_parent() -> ExitCode {
+    // Without its server, nobody needs it. If memory is short, it goes first: the server works without.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    match serve(io::stdin().as_fd()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("a server starts this command, to load its observer: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let mut packet = [0; PACKET_BYTES_MAX];
+    let (_, bytes) = recv(socket, &mut packet[..], RecvFlags::empty())?;
+    let order = Order::decode(&packet[..bytes]).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "invalid order"))?;
+    match program::load(&order) {
+        Ok(loaded) => {
+            let descriptors = [loaded.ring.as_fd(), loaded.lost.as_fd(), loaded.link.as_fd()];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)), "the space is for three descriptors");
+            sendmsg(socket, &[IoSlice::new(LOADED)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        }
+        Err(refused) => {
+            send(socket, encode_refusal(&refused).as_bytes(), SendFlags::NOSIGNAL)?;
+        }
+    }
+    Ok(())
+}
