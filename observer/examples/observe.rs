@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     if std::env::args().nth(1).is_some_and(|first| first == "load") {
-        return Ok(load_for_parent());
+        load_for_parent()?;
+        return Ok(ExitCode::SUCCESS);
     }
     let usage = "usage: observe MAJOR:MINOR SECONDS [files] [names] [reads] [tracepoint] [quiet]";
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -13,7 +13,7 @@ set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
 
-prefix=/usr/local root='' binary=''
+prefix=/usr/local root='' binary='' library=''
 while [[ $# -gt 0 ]]; do
     case "$1" in
     --prefix) prefix="${2:?--prefix needs a directory}" && shift 2 ;;
@@ -30,7 +30,11 @@ if [[ -z $binary ]]; then
     step "Build"
     build_onefold
     binary="$ONEFOLD"
+    cargo build --release --locked --quiet -p onefold-hint
+    library=target/release/libonefold_hint.so
 fi
+# Beside a program that was built elsewhere.
+[[ -n $library || ! -f $(dirname "$binary")/libonefold_hint.so ]] || library="$(dirname "$binary")/libonefold_hint.so"
 place="$root$prefix"
 mkdir -p "$place" 2>/dev/null && [[ -w $place ]] ||
     die "install: cannot write to $place; run it again with sudo, or give another --prefix"
@@ -39,6 +43,10 @@ staged="$(mktemp -d)"
 trap 'rm -rf "$staged"' EXIT
 install -D -m 755 "$binary" "$staged/bin/onefold"
 "${STRIP:-strip}" "$staged/bin/onefold"
+if [[ -n $library ]]; then
+    install -D -m 755 "$library" "$staged/lib/onefold/libonefold_hint.so"
+    install -D -m 644 hint/include/onefold_hint.h "$staged/include/onefold_hint.h"
+fi
 install -D -m 644 data/udev/60-onefold.rules "$staged/lib/udev/rules.d/60-onefold.rules"
 mkdir -p "$staged/lib/systemd/system"
 sed "s|@bindir@|$prefix/bin|" 'data/systemd/onefold@.service' >"$staged/lib/systemd/system/onefold@.service"

@@ -1,7 +1,8 @@
-//! `helper`: the work of a front-end that needs a process of its own. Supervisors, servers and `detach` start it.
+//! `helper`: the work of a front-end, or of a server's observer, that needs a process of its own. Supervisors, servers and `detach` start it.
 
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend;
+use crate::hints::sight::LOADER;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -16,5 +17,9 @@ pub struct Arguments {
 /// # Errors
 /// When the work fails.
 pub fn run(arguments: &Arguments) -> Outcome<Exit> {
+    if arguments.frontend == LOADER {
+        let loaded = onefold_observer::load_for_parent();
+        return loaded.map(|()| Exit::Done).map_err(|e| Failed::system("a server starts this command, to load its observer", e));
+    }
     frontend::named(&arguments.frontend)?.help(&arguments.words)
 }

@@ -3,6 +3,8 @@
 mod change;
 mod shown;
 
+pub(super) use shown::observed;
+
 use crate::exit::Outcome;
 use crate::hints::rule::{Act, Lives, Range};
 use crate::output::{Style, print};

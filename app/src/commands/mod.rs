@@ -16,6 +16,7 @@ pub mod list;
 pub mod manual;
 mod offline;
 pub mod probe;
+pub mod run;
 pub mod scrub;
 pub mod serve;
 pub mod set;

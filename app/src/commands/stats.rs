@@ -14,6 +14,7 @@ use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{self, Report, Style, Watch};
 use crate::runtime::extents::ExtentCounts;
+use crate::runtime::layouts::Protection;
 use crate::runtime::lived::Lived;
 use crate::runtime::tally::Count;
 use crate::runtime::volume_counts::{Dedup, Efficiency, Saved, Space, VolumeCounts};
@@ -64,6 +65,9 @@ impl Report for Stats {
         if let Some(volume) = &self.counts.volume {
             table = summary(table, volume);
         }
+        table = table
+            .row_if("observed", self.counts.hints.as_ref().map(|hints| super::hint::observed(&hints.observer)))
+            .row_if("protected", self.counts.protection.as_ref().and_then(protected));
         table = table.row_if("extents", self.extents.as_ref().map(extents));
         if !self.attached {
             return table.line("It is not attached: what a server counts, this cannot tell.");
@@ -98,6 +102,14 @@ pub(super) fn disk(work: &DiskWork) -> String {
         }
         (None, unknown) => format!("not known: {}", unknown.as_deref().unwrap_or_default()),
     }
+}
+
+/// Says in a line what is kept apart for file systems; none where there is nothing.
+fn protected(protection: &Protection) -> Option<String> {
+    let Protection { file_systems, blocks, left_out } = protection;
+    let kinds: Vec<&str> = file_systems.iter().map(|found| found.kind.as_str()).collect();
+    let left_out = if *left_out > 0 { format!(", and {left_out} more that it has no room for") } else { String::new() };
+    (*blocks > 0).then(|| format!("{blocks} blocks that {} keeps twice on purpose{left_out}", kinds.join(", ")))
 }
 
 /// Returns the lifetime ledger in a line.

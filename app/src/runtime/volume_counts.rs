@@ -177,6 +177,13 @@ pub struct Dedup {
     pub deferred: u64,
     pub index_entries: u64,
     pub index_capacity: u64,
+    /// Places of content that was read, and may be written again; the room for them; and blocks that were found by them.
+    #[serde(default)]
+    pub prefetched_entries: u64,
+    #[serde(default)]
+    pub prefetched_capacity: u64,
+    #[serde(default)]
+    pub prefetched_hits: u64,
     pub read_cache_hits: u64,
 }
 
@@ -312,6 +319,9 @@ impl VolumeCounts {
                 deferred: ledger.deferred,
                 index_entries: stats.index_entries,
                 index_capacity: stats.index_capacity,
+                prefetched_entries: stats.prefetched.entries,
+                prefetched_capacity: stats.prefetched.capacity,
+                prefetched_hits: stats.prefetched.hits,
                 read_cache_hits: ledger.cache_hits,
             },
             out_of_line: OutOfLine::of(&stats.out_of_line),

@@ -46,6 +46,7 @@ use onefold_trace::model::Model;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -292,7 +293,14 @@ fn observe(plan: &Plan, served: &dyn Served, have_a_disk: bool, places: &Places)
         "NBD does not tell who writes"
     } else {
         let record = places.record.clone();
-        return sight::begin(hints, move || sight::disk_at(Path::new(&record::look(&record)?.location)));
+        let find = Box::new(move || sight::disk_at(Path::new(&record::look(&record)?.location)));
+        let spawn = Box::new(|socket: Stdio| {
+            let mut start = launch::itself();
+            start.args(["helper", sight::LOADER]).stdin(socket);
+            start.spawn()
+        });
+        let memory_bytes = sight::memory_of(plan.options.memory_bytes());
+        return sight::begin(hints, sight::Way { find, spawn, memory_bytes });
     };
     hints.stay_blind(blind);
 }

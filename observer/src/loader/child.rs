@@ -7,23 +7,19 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::process::ExitCode;
 
 /// Loads the BPF program for the server that has started this process, with a socket as its standard input. This is all that the process
-/// is to do: it exits with what this returns. A server starts it by [`Observer::begin_in_child`](crate::Observer::begin_in_child).
+/// is to do: it exits then. A server starts it by [`Observer::begin_in_child`](crate::Observer::begin_in_child).
 ///
-/// A refusal is an answer, too. Only if nobody could be answered, the code is a failure, and the standard error has the reason.
-pub fn load_for_parent() -> ExitCode {
+/// A refusal is an answer, too.
+///
+/// # Errors
+/// When nobody could be answered.
+pub fn load_for_parent() -> io::Result<()> {
     // Without its server, nobody needs it. If memory is short, it goes first: the server works without.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    match serve(io::stdin().as_fd()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("a server starts this command, to load its observer: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    serve(io::stdin().as_fd())
 }
 
 fn serve(socket: BorrowedFd<'_>) -> io::Result<()> {

@@ -15,7 +15,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let usage = "usage: observer-server load | MAJOR:MINOR MEMORY_BYTES";
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
-        [load] if load == "load" => Ok(load_for_parent()),
+        [load] if load == "load" => Ok(load_for_parent().map(|()| ExitCode::SUCCESS)?),
         [disk, memory_bytes] => {
             let (major, minor) = disk.split_once(':').ok_or(usage)?;
             let disk = Disk { major: major.parse()?, minor: minor.parse()? };

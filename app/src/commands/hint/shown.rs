@@ -69,7 +69,7 @@ fn saved(rule: &RuleCounts, attached: bool) -> String {
 }
 
 /// Says in a line how much is seen.
-fn observed(observer: &ObserverCounts) -> String {
+pub(in crate::commands) fn observed(observer: &ObserverCounts) -> String {
     match (observer.means.as_str(), &observer.reason) {
         ("none", Some(reason)) => format!("nothing: {reason}"),
         ("none", None) => "nothing yet".to_owned(),
