@@ -56,7 +56,7 @@ impl Mounted {
     }
 
     fn stats(&self) -> Value {
-        self.home.json(&["stats", IMAGE])["counts"].clone()
+        self.home.json(&["stats", IMAGE])
     }
 
     fn hints(&self) -> Value {
@@ -265,7 +265,7 @@ fn nothing_is_observed_where_that_is_off() {
     assert!(volume.counted("d", &content).1 < 16, "LBNs are known without an observer");
 }
 
-/// What ext4 keeps twice is protected soon after it was written, and a check finds all in order.
+/// The copies that ext4 keeps are protected soon after they were written, and a check finds all in order.
 #[test]
 fn copies_that_a_file_system_keeps_are_protected() {
     let test = "copies_that_a_file_system_keeps_are_protected";

@@ -49,7 +49,7 @@ pub struct Request {
     pub payload: Option<Payload>,
     /// The reply waits until this request is durable.
     pub fua: bool,
-    /// What is known of its blocks.
+    /// The policies of its blocks.
     pub policies: Policies,
 }
 
@@ -248,7 +248,8 @@ pub enum Event {
     StoreFailed,
     /// Somebody asks for work out of line.
     Deduplicate(Deduplicate),
-    /// These ranges hold copies that a file system keeps on purpose, and no others that somebody found: their blocks stay apart from now on.
+    /// These ranges hold copies that a file system keeps on purpose, and no others that somebody found. Their blocks stay apart from now
+    /// on.
     Protect(Vec<ProtectedRange>),
     /// Somebody asks for a scrub.
     Scrub(ScrubOrder),

@@ -1,4 +1,4 @@
-//! What is known of a write beforehand, and what is done with its blocks because of it (Using Hints, section 3).
+//! Policies: the treatment of blocks because of what is known of them beforehand (Using Hints, section 3).
 //!
 //! 1. A policy is advice: a wrong, late or missing one costs duplicates or units, never data.
 //! 2. A request brings one for each of its blocks. What holds for a block in the end, [`Store::policy_of`](crate::store::Store::policy_of)
@@ -43,7 +43,7 @@ impl Policy {
         Self(self.0 | PREFETCHED)
     }
 
-    /// What either of two policies asks for.
+    /// The policy that asks for all that either of two asks for.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -73,7 +73,7 @@ impl Policy {
         self.0 & (APART | UNINDEXED) == 0
     }
 
-    /// Whether what is read is likely to be written again soon.
+    /// Whether the content that is read is likely to be written again soon.
     #[must_use]
     pub const fn is_prefetched(self) -> bool {
         self.0 & PREFETCHED != 0

@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn rules_are_tables() {
-        let text = "volume = \"photos\"\n[[hint]]\nact = [\"nodedup\"]\nfile = \"*.bin\"\n[[hint]]\nact = \"prefetch\"\nlbn = { first = 0, end = 9 }\n";
+        let rules = "[[hint]]\nact = [\"nodedup\"]\nfile = \"*.bin\"\n[[hint]]\nact = \"prefetch\"\nlbn = { first = 0, end = 9 }\n";
+        let text = &format!("volume = \"photos\"\n{rules}");
         let (_, words) = parse(text).expect("well-formed");
         assert_eq!(words[0], r#"--hint={"act":["nodedup"],"file":"*.bin"}"#);
         assert_eq!(words[1], r#"--hint={"act":["prefetch"],"lbn":{"first":0,"end":9}}"#);

@@ -67,8 +67,8 @@ pub struct Options {
     #[arg(long, value_name = "REASON,...|all|none", value_parser = Adapt::parse, default_value = "none")]
     #[serde(default)]
     pub adapt: Adapt,
-    /// Have the kernel tell who writes what, so that rules of `onefold hint` can act by it: file, process, control group, metadata. Default:
-    /// on, where clients use a block device and the kernel can tell.
+    /// Have the kernel tell who writes what, so that rules of `onefold hint` can act by it: file, process, control group, metadata.
+    /// Default: on, where clients use a block device and the kernel can tell.
     #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     #[serde(default)]
     pub observe: Option<bool>,

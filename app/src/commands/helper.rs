@@ -1,4 +1,5 @@
-//! `helper`: the work of a front-end, or of a server's observer, that needs a process of its own. Supervisors, servers and `detach` start it.
+//! `helper`: the work of a front-end, or of a server's observer, that needs a process of its own. Supervisors, servers and `detach`
+//! start it.
 
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend;

@@ -13,7 +13,7 @@ const ACTS: &str = "ONEFOLD_HINT";
 const FILES: &str = "ONEFOLD_HINT_FILES";
 /// The variable that names the library's file.
 const PLACE: &str = "ONEFOLD_HINT_LIBRARY";
-/// Where packages put it, from the folder of the program.
+/// The folder in which packages have it, from that of the program.
 const PACKAGED: &str = "../lib/onefold";
 
 /// Run a command, and mark the files that it opens on volumes
@@ -27,7 +27,7 @@ pub struct Arguments {
     /// Files that it opens for writing have no duplicates, or are meant to be stored apart: their blocks are not looked up.
     #[arg(long)]
     nodedup: bool,
-    /// What it reads is likely to be written again soon.
+    /// The content that it reads is likely to be written again soon.
     #[arg(long)]
     prefetch: bool,
     /// Only files with such names; with a slash in it, such absolute paths. Several with colons between them.

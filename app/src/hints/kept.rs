@@ -96,7 +96,7 @@ impl<'a> Place<'a> {
         let length = text.len();
         let Some(bytes) = self.area.encode(&Notes { sequence, text }, &self.uuid) else {
             let message = format!("the rules take {length} bytes, and the volume has room for {}", self.area.text_bytes_max());
-            return Err(Failed::new(Exit::State, message).next("Remove some, or name the files by a pattern (--file) in place of a list."));
+            return Err(Failed::new(Exit::State, message).next("Remove some, or name the files by a pattern (--file) instead of a list."));
         };
         // The store fails: whoever serves the volume has to know (A5).
         self.write(copy, &bytes).map_err(|error| Failed { exit: Exit::DeviceFailed, ..self.failed("write", error) })

@@ -1,6 +1,6 @@
-//! The rules that are in force, in the form in which requests are held against them.
+//! The rules that are in force, in the form in which requests are compared with them.
 //!
-//! 1. Conditions on what the kernel knew of a request are held against each run of its blocks; those on LBNs against each block.
+//! 1. Conditions on what the kernel knew of a request are compared with each run of its blocks; those on LBNs with each block.
 //! 2. A file that a rule names by its path is known by its inode, where the observer saw that; what lies in its old place by now is not its
 //!    own. Where nothing was seen, its place when the rule was made has to do.
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use wildmatch::WildMatch;
 
-/// Where control groups are found: version 2, or the controller of block devices of version 1.
+/// The folders of control groups: of version 2, and of the controller of block devices of version 1.
 const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/blkio"];
 /// The most control groups below one that a rule names.
 const CGROUPS_MAX: usize = 4096;
@@ -47,11 +47,11 @@ struct Files {
     inodes: HashSet<(Range, u64)>,
     /// The places of their file systems.
     within: Vec<Range>,
-    /// Where their content lay, in order.
+    /// The places of their content at the time of the command, in order.
     ranges: Vec<Range>,
 }
 
-/// What a rule has done.
+/// A rule, and the number of blocks that have matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matched {
     pub number: Option<u32>,
@@ -90,7 +90,7 @@ impl Live {
         self.rules.iter().any(|rule| rule.policy.is_prefetched())
     }
 
-    /// Whether some rule is about LBNs, so that it is to be held against each block.
+    /// Whether some rule is about LBNs, so that it is to be compared with each block.
     pub(super) fn minds_lbns(&self) -> bool {
         self.rules.iter().any(|rule| rule.rule.lbn.is_some() || !rule.files.ranges.is_empty())
     }
@@ -111,7 +111,7 @@ impl Live {
         policy
     }
 
-    /// What each rule has done.
+    /// Each rule, with the number of blocks that have matched.
     pub(super) fn matched(&self) -> impl Iterator<Item = Matched> + '_ {
         let matched =
             |rule: &LiveRule| Matched { number: rule.number, rule: rule.rule.clone(), blocks: rule.matched.load(Ordering::Relaxed) };

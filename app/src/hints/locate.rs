@@ -1,4 +1,4 @@
-//! Where a file lies on a volume: the file system that has it, its inode, and its logical blocks.
+//! The place of a file on a volume: the file system that has it, its inode, and its logical blocks.
 
 use super::rule::{Marked, Range};
 use crate::device::host_map::places;
@@ -56,8 +56,8 @@ pub fn locate(path: &Path, disk: Disk) -> Outcome<Marked> {
     Ok(Marked { path: absolute, inode: meta.ino(), within, ranges })
 }
 
-/// Returns the place of the file system that has a file, if it lies on this disk. `device` is the file's device number, which under Btrfs is
-/// that of no block device; then the path of the file shows where it is mounted from.
+/// Returns the place of the file system that has a file, if it lies on this disk. `device` is the file's device number, which under Btrfs
+/// is that of no block device; then the path of the file shows where it is mounted from.
 #[must_use]
 pub fn within(device: Disk, path: Option<&Path>, disk: Disk) -> Option<Range> {
     let by_path = || {

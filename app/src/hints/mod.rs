@@ -1,5 +1,5 @@
-//! What is known of a request beforehand: rules of the volume and of its configuration, held against what the kernel has seen of the
-//! request before it arrived (`onefold_observer`).
+//! Hints: rules of the volume and of its configuration, compared with what the kernel has seen of a request before it arrived
+//! (`onefold_observer`).
 //!
 //! 1. Everything here is advice: without an observer, or where it has lost something, requests are as those of which nothing is known.
 //! 2. A rule is in force once it is durable.
@@ -47,7 +47,7 @@ pub struct Hints {
     changed: Condvar,
 }
 
-/// What only orders of the owner change.
+/// The part that only orders of the owner change.
 #[derive(Default)]
 struct Owned {
     kept: Kept,
@@ -179,7 +179,7 @@ impl Hints {
         self.disk.get().copied()
     }
 
-    /// What the hints have done so far.
+    /// The counts of the hints so far.
     #[must_use]
     pub fn counts(&self) -> HintCounts {
         let owned = self.owned();

@@ -1,4 +1,4 @@
-//! What hints have done, for reports.
+//! The counts of hints, for reports.
 
 use super::live::{Live, Matched};
 use super::rule::{Act, Rule};
@@ -6,7 +6,7 @@ use onefold_observer::{Means, Observer};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 
-/// What the hints of a volume have done since its server began.
+/// The counts of the hints of a volume since its server began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HintCounts {
     pub rules: Vec<RuleCounts>,
@@ -23,13 +23,13 @@ pub struct RuleCounts {
     /// None for a rule of the configuration.
     pub number: Option<u32>,
     pub acts: Vec<Act>,
-    /// As they are typed.
+    /// The conditions as they are typed.
     pub conditions: String,
     /// The blocks of requests that have matched.
     pub matched_blocks: u64,
 }
 
-/// What an observer has seen.
+/// The counts of an observer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObserverCounts {
     /// `bpf`, `tracepoint` or `none`.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
-/// What a rule has done with the blocks that match.
+/// The treatment of the blocks that match a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Act {
@@ -19,13 +19,13 @@ pub enum Act {
     Nocompress,
     /// Fingerprints do not enter the index in memory. Duplicates of the blocks are found later, in the background.
     Noindex,
-    /// What is read is likely to be written again soon, as by a copy.
+    /// The content that is read is likely to be written again soon, as by a copy.
     Prefetch,
-    /// As nodedup, for content that is stored several times on purpose; LBNs of such a rule are protected on the medium, too.
+    /// The same as nodedup, for content that is stored several times on purpose.
     NeverShare,
 }
 
-/// How long content is expected to live, as programs say by `fcntl(F_SET_RW_HINT)`.
+/// The time that content is expected to live, as programs say by `fcntl(F_SET_RW_HINT)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Lives {
@@ -45,12 +45,12 @@ pub struct Range {
 /// A file that a rule names by its path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marked {
-    /// As the user typed it; for people.
+    /// The path that the user typed; for people.
     pub path: PathBuf,
     pub inode: u64,
     /// The partition, or the whole volume, that its file system has.
     pub within: Range,
-    /// Where its content lay when the rule was made.
+    /// The places of its content when the rule was made.
     pub ranges: Vec<Range>,
 }
 

@@ -88,7 +88,7 @@ pub fn disk_at(path: &Path) -> Option<Disk> {
 }
 
 impl Hints {
-    /// What is to be observed, if anything.
+    /// Returns the facts to observe, if any.
     fn wants(&self, live: &super::Live) -> Option<Wants> {
         let marks = self.marks.len() > 0;
         let wants = live.wants();

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub struct Mount {
     /// The number by which statx names it.
     pub number: u64,
-    /// What it was mounted from: a block device, as a rule.
+    /// The block device that it was mounted from, as a rule.
     pub source: PathBuf,
     /// The device number of its files, which of Btrfs is that of no block device.
     pub device: u64,

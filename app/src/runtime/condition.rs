@@ -160,7 +160,7 @@ pub struct Counts {
     /// The ledger since the volume was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Lived>,
-    /// What is known of requests beforehand, and what rules have done.
+    /// The counts of hints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hints: Option<HintCounts>,
     /// The file systems that were found on the volume, and what of them is protected.

@@ -187,6 +187,27 @@ pub struct Dedup {
     pub read_cache_hits: u64,
 }
 
+impl Dedup {
+    fn of(stats: &Stats) -> Self {
+        let ledger = &stats.ledger;
+        Self {
+            duplicates: ledger.duplicates,
+            zeroes: ledger.zeroes,
+            unchanged: ledger.unchanged,
+            new_blocks: ledger.new_blocks,
+            filtered: ledger.filtered,
+            overflows: ledger.overflows,
+            deferred: ledger.deferred,
+            index_entries: stats.index_entries,
+            index_capacity: stats.index_capacity,
+            prefetched_entries: stats.prefetched.entries,
+            prefetched_capacity: stats.prefetched.capacity,
+            prefetched_hits: stats.prefetched.hits,
+            read_cache_hits: ledger.cache_hits,
+        }
+    }
+}
+
 /// The work out of line: looking for duplicates that the index did not find when they were written. Counts of LBNs are of blocks of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutOfLine {
@@ -309,21 +330,7 @@ impl VolumeCounts {
                 packed_bytes: ledger.units.packed_bytes,
                 padding_bytes: ledger.units.padding_bytes,
             },
-            dedup: Dedup {
-                duplicates: ledger.duplicates,
-                zeroes: ledger.zeroes,
-                unchanged: ledger.unchanged,
-                new_blocks: ledger.new_blocks,
-                filtered: ledger.filtered,
-                overflows: ledger.overflows,
-                deferred: ledger.deferred,
-                index_entries: stats.index_entries,
-                index_capacity: stats.index_capacity,
-                prefetched_entries: stats.prefetched.entries,
-                prefetched_capacity: stats.prefetched.capacity,
-                prefetched_hits: stats.prefetched.hits,
-                read_cache_hits: ledger.cache_hits,
-            },
+            dedup: Dedup::of(stats),
             out_of_line: OutOfLine::of(&stats.out_of_line),
             scrub: Scrub::of(&stats.scrub, stats.data_blocks.saturating_sub(stats.free_blocks)),
             commits: Commits { wanted: ledger.epochs_wanted(), timer: ledger.epochs_timer, pressure: ledger.epochs_pressure },

@@ -28,10 +28,10 @@ use crate::machine::{self, Gauge};
 use crate::memory::pool::Pool;
 use crate::output::size::Size;
 use crate::runtime::hook::Hook;
-use crate::runtime::layouts;
 use crate::runtime::notices::Notices;
 use crate::runtime::passthrough::Passthrough;
 use crate::runtime::promises::{Left, Promises, Room};
+use crate::runtime::survey;
 use crate::runtime::totals::Totals;
 use crate::runtime::volume::{Surroundings, Volume};
 use crate::runtime::{Closing, Served};
@@ -272,7 +272,7 @@ impl Parts {
         let owned = self.superblock.protected.iter().copied().filter(|range| !range.is_found).collect();
         let volume = Volume::open(self.superblock, self.settings, self.device, self.pool, self.surroundings, self.notices);
         if is_written {
-            layouts::begin(&volume, owned);
+            survey::begin(&volume, owned);
             watch_room(watched, self.refusals, Arc::downgrade(&volume), Volume::store_has);
         }
         if let Some(gauge) = self.gauge {

@@ -1,7 +1,7 @@
 //! Parts the blocks of protected ranges from others: what lies there is written once more, each LBN to a block of its own.
 //!
-//! 1. A range is protected when the superblock says so, durably; what is written there from then on stays apart by itself. A change of the
-//!    ranges is an update of the superblock.
+//! 1. A range is protected when it is in the superblock, durably; what is written there from then on stays apart by itself. A change of
+//!    the ranges is an update of the superblock.
 //! 2. What was written before may share its block, or have a fingerprint by which others will. It is moved, as a write of no bytes: the
 //!    LBN keeps its content, whatever happens meanwhile.
 //! 3. Ranges are advice: a block that cannot be read, or for which there is no room, stays where it is.
@@ -94,13 +94,13 @@ impl Parting {
 
     /// Takes what lies before `end` out of the range that is being looked at.
     fn done_below(&mut self, end: Lbn) {
-        let range = self.left.last_mut().expect("one is being looked at");
+        let Some(range) = self.left.last_mut() else { return };
         let done = u32::try_from(end - range.first).unwrap_or(u32::MAX).min(range.blocks);
         (range.first, range.blocks) = (range.first + u64::from(done), range.blocks - done);
     }
 }
 
-/// What is to be done with an LBN.
+/// The next step for an LBN.
 enum Next {
     /// Nothing, with all LBNs before `end`.
     Skip {

@@ -111,7 +111,8 @@ impl Engine {
         }
     }
 
-    /// Protects these ranges from now on; the superblock that says so is written at once, or, if an update is under way, by the next commit.
+    /// Protects these ranges from now on; the superblock that has them is written at once, or, if an update is under way, by the next
+    /// commit.
     #[cold]
     pub(super) fn protect(&mut self, ranges: Vec<ProtectedRange>) {
         self.background.parting.protect(&mut self.store, ranges);

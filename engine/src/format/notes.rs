@@ -39,7 +39,7 @@ pub struct Notes {
 /// The place of a volume's notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotesArea {
-    /// Where the first copy begins.
+    /// The beginning of the first copy.
     pub at: Bytes,
     /// The blocks of each of the two copies.
     pub copy_blocks: u64,

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 /// The bytes that an entry takes: its fingerprint twice, its block, and the room that a table leaves free.
 const ENTRY_BYTES: u64 = 80;
-/// One in so many fingerprints is in the sample.
+/// One fingerprint in this many is in the sample.
 const SAMPLED: u64 = 8;
 
 /// The places of content that was read.
@@ -57,8 +57,8 @@ impl Prefetched {
             return;
         }
         self.order.push_back(fp);
-        while self.order.len() > self.room {
-            let oldest = self.order.pop_front().expect("there are many");
+        let oldest = if self.order.len() > self.room { self.order.pop_front() } else { None };
+        if let Some(oldest) = oldest {
             self.places.remove(&oldest);
         }
     }

@@ -24,7 +24,7 @@ pub(super) struct Written<'a> {
     pub slice: &'a Slice,
     pub digest: Digest,
     pub compared: Comparison,
-    /// What its request asks for.
+    /// The policy that its request brings.
     pub policy: Policy,
     /// The filter against fragmentation does not let it be linked to another block.
     pub is_lone: bool,

@@ -280,7 +280,7 @@ fn fingerprint_in(carrier: &[u8; BLOCK_SIZE], (_, slot): Place) -> Option<Finger
     unit::fingerprints(carrier).get(usize::from(slot).checked_sub(1)?).copied()
 }
 
-/// Notes that a block has this content, if it may be written again: a hint says so, or it is in the sample.
+/// Notes that a block has this content, if it may be written again: by a hint, or because it is in the sample.
 fn note_place(store: &mut Store, is_marked: bool, fingerprint: Option<Fingerprint>, pbn: Pbn) {
     if let Some(fingerprint) = fingerprint.filter(|fingerprint| is_marked || Prefetched::samples(fingerprint)) {
         store.prefetched.note(fingerprint, pbn);

@@ -33,7 +33,7 @@ pub(super) struct Block {
     pub digest: Digest,
     /// The range of these bytes within the block.
     pub covers: Range<usize>,
-    /// What its request asks for.
+    /// The policy that its request brings.
     pub policy: Policy,
     /// It is a whole block that the filter against fragmentation does not let be linked to another one.
     pub is_lone: bool,

@@ -73,7 +73,7 @@ pub(crate) struct WriteOp {
     /// The client's bytes, and the range of the block that they cover.
     pub sent: Slice,
     pub covers: Range<usize>,
-    /// What its request asks for.
+    /// The policy that its request brings.
     pub policy: Policy,
     pub stage: WriteStage,
 }

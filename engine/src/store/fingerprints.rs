@@ -7,8 +7,8 @@
 //! 3. A count that may be too high after a crash does not prove a link. So the index rebuild restores such fingerprints only after the
 //!    recount; a block that a read finds by its LBN is linked for certain.
 //! 4. A block that was deferred has a checksum until the work out of line has read it.
-//! 5. Blocks of protected LBNs, and others that stay apart, have checksums and get no fingerprint. Where some LBNs are protected, only a read knows whether a block is
-//!    one of theirs.
+//! 5. Blocks of protected LBNs, and others that stay apart, have checksums and get no fingerprint. Where some LBNs are protected, only a
+//!    read knows whether a block is one of theirs.
 
 use super::Store;
 use crate::fingerprint::{Digest, Fingerprint};

@@ -13,7 +13,7 @@ impl Store {
         if self.medium.superblock.is_protected(lbn) { asked.apart() } else { asked }
     }
 
-    /// The entry of a new block that stays apart. The entry says so if programs that do not know such entries leave the volume alone
+    /// The entry of a new block that stays apart. It has the mark of that if programs that do not know the mark leave the volume alone
     /// already; otherwise they do after the next update of the superblock.
     pub fn entry_apart(&mut self, checksum: Fingerprint) -> FingerprintEntry {
         let entry = FingerprintEntry::of_checksum(checksum);

@@ -1,7 +1,7 @@
 //! The tables of the volume as clients see them: the epochs in memory, over the pages in memory, over the medium.
 //!
-//! 1. This is the only door to the pages, and to what an LBN means. A task asks for a page ([`Tables::ensure`]), and is called when the page is in memory
-//!    ([`Tables::wait`]).
+//! 1. This is the only door to the pages, and to what an LBN means. A task asks for a page ([`Tables::ensure`]), and is called when the
+//!    page is in memory ([`Tables::wait`]).
 //! 2. The open epoch says what an LBN means; if it does not, the committing epoch does; if neither does, the map does.
 //! 3. Pages on the medium may lack committed records ([`Committed`]). These are applied to each page that is read.
 

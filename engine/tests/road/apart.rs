@@ -25,7 +25,7 @@ fn opened(medium: Vec<u8>, mode: CommitMode) -> Machine {
 fn with_blocks_apart(mode: CommitMode) -> Machine {
     let mut m = opened(blank(32 << 20, None), mode);
     m.policies = Policies::Same(Policy::DEFAULT.apart());
-    // The first one has the superblock say so.
+    // The first one has the superblock updated.
     write_content(&mut m, 0, 100);
     m.flush();
     m.pass_ms(10);
@@ -65,7 +65,7 @@ fn nothing_is_linked_to_a_block_that_stays_apart() {
     }
 }
 
-/// What came before the superblock said so counts as deferred: that is a duplicate that is found, and nothing worse.
+/// Blocks that came before the superblock had the feature count as deferred: that is a duplicate that is found, and nothing worse.
 #[test]
 fn entries_say_so_only_after_the_superblock() {
     for mode in MODES {

@@ -54,7 +54,6 @@ pub struct Machine {
     /// The number of blocks that may stay with the codec while requests come and go.
     pub codec_keeps: usize,
     compressed: VecDeque<Event>,
-    /// The policies of the next requests.
     pub policies: Policies,
     /// Whole blocks of writes get their checksum alone.
     pub defers: bool,
@@ -251,10 +250,11 @@ impl Machine {
 
     /// Returns the action, unless it is a flush that is to fail.
     fn goes_on(&mut self, action: Action, events: &mut VecDeque<Event>) -> Option<Action> {
-        match action {
-            Action::Flush { io } if self.flushes_fail => events.push_back(Event::Flushed { io, result: Err(IoFailure) }),
-            other => return Some(other),
+        let Action::Flush { io } = action else { return Some(action) };
+        if !self.flushes_fail {
+            return Some(Action::Flush { io });
         }
+        events.push_back(Event::Flushed { io, result: Err(IoFailure) });
         None
     }
 
@@ -266,15 +266,8 @@ impl Machine {
         let id = RequestId(self.next);
         self.next += 1;
         self.now += 1_000;
-        self.feed(Event::Request(Request {
-            id,
-            op,
-            offset: Bytes(offset),
-            length: Bytes(length),
-            payload,
-            fua,
-            policies: self.policies.clone(),
-        }));
+        let (offset, length, policies) = (Bytes(offset), Bytes(length), self.policies.clone());
+        self.feed(Event::Request(Request { id, op, offset, length, payload, fua, policies }));
         id
     }
 
@@ -290,14 +283,8 @@ impl Machine {
             self.feed(event);
         }
         self.codec_keeps = keeps;
-        for _ in 0..self.patience {
-            if self.replies.contains_key(&id.0) {
-                break;
-            }
-            // Sealing waits for more writes; nothing else comes before that time.
-            self.now = self.now.max(self.wake);
-            self.feed(Event::Tick);
-        }
+        // Sealing waits for more writes; nothing else comes before that time.
+        (0..self.patience).for_each(|_| self.wake_unless(|m| m.replies.contains_key(&id.0)));
         self.replies.remove(&id.0).unwrap_or_else(|| panic!("everything happens at once, so it is answered: {}", self.engine.phase()))
     }
 
@@ -390,16 +377,17 @@ impl Machine {
         assert!(matches!(reply, Reply::Done), "{reply:?}");
     }
 
-    /// Closes the volume, and returns whether it is clean then.
-    pub fn ends(&mut self) -> bool {
-        self.feed(Event::Close);
-        for _ in 1..self.patience {
-            if self.closed.is_some() {
-                break;
-            }
+    fn wake_unless(&mut self, is_done: impl Fn(&Self) -> bool) {
+        if !is_done(self) {
             self.now = self.now.max(self.wake);
             self.feed(Event::Tick);
         }
+    }
+
+    /// Closes the volume, and returns whether it is clean then.
+    pub fn ends(&mut self) -> bool {
+        self.feed(Event::Close);
+        (1..self.patience).for_each(|_| self.wake_unless(|m| m.closed.is_some()));
         self.closed.unwrap_or_else(|| panic!("everything happens at once, so it is closed: {}", self.engine.phase()))
     }
 

@@ -105,7 +105,7 @@ impl Client {
         order
     }
 
-    /// Draws ranges that are to be protected from now on, in place of those that were before.
+    /// Draws ranges that are to be protected from now on, instead of those that were before.
     pub fn order_protection(&self, rng: &mut Rng) -> Event {
         let range = |rng: &mut Rng| {
             let (first, blocks) = self.part_of_stretch(rng);

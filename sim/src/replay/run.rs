@@ -244,15 +244,8 @@ impl ReplayRun {
         self.rule.sent(id, &ask, self.sent_ns);
         let payload = self.note(id, &ask);
         let PlannedRequest { op, fua, offset, length, .. } = ask;
-        self.rig.feed(Event::Request(Request {
-            id,
-            op,
-            offset: Bytes(offset),
-            length: Bytes(length),
-            payload,
-            fua,
-            policies: Policies::default(),
-        }))?;
+        let (offset, length, policies) = (Bytes(offset), Bytes(length), Policies::default());
+        self.rig.feed(Event::Request(Request { id, op, offset, length, payload, fua, policies }))?;
         self.take_replies()
     }
 

@@ -1,7 +1,7 @@
 //! Changes of a volume's rules: by its server, or in its store while nobody serves it.
 
 use super::shown::{self, Rules};
-use super::{Add, Remove};
+use super::words::{Add, Remove};
 use crate::attachment::control::{HintOrder, ServerRequest};
 use crate::attachment::find::{Found, find};
 use crate::attachment::questions;

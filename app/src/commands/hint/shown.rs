@@ -53,7 +53,7 @@ impl Report for Rules {
     }
 }
 
-/// What the acts of a rule have made unnecessary.
+/// Returns the work that the acts of a rule have spared.
 fn saved(rule: &RuleCounts, attached: bool) -> String {
     use crate::hints::rule::Act;
     if !attached {

@@ -1,4 +1,4 @@
-//! What the runtime asks of a volume itself.
+//! Requests of the runtime itself.
 
 use super::{Volume, Waiting};
 use crate::runtime::layouts::Layouts;
@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 impl Volume {
-    /// What is known of the file systems on it.
+    /// The layouts of the file systems on it.
     pub(in crate::runtime) fn layouts(&self) -> &Arc<Layouts> {
         &self.layouts
     }

@@ -3,6 +3,7 @@
 //! 1. A block is pinned while it is read (R7), so what arrives belongs to the entry that asked for it.
 //! 2. Content that differs from its checksum is damaged (P6), and gets no fingerprint.
 //! 3. A block whose page has left memory meanwhile is read again.
+//! 4. A range that came to be protected while a block was read keeps it from getting a fingerprint.
 
 use super::OutOfLine;
 use crate::fingerprint::Digest;
@@ -27,12 +28,23 @@ impl OutOfLine {
         self.pause_after_reads(store, blocks.div_ceil(RUN_BLOCKS_A_READ));
     }
 
+    /// Whether a block that was read gets its fingerprint. Where ranges are protected, only the LBN that asked for it shows whether it is
+    /// in one of them by now.
+    fn may_name(&self, store: &mut Store, pbn: Pbn, wanted: Pbn) -> bool {
+        if store.medium.superblock.protected.is_empty() {
+            return true;
+        }
+        let asks = self.asked.first().or_else(|| self.batch.next_unnamed());
+        pbn == wanted && asks.is_some_and(|lbn| matches!(store.deferred(lbn), Ok(Some(now)) if now == wanted))
+    }
+
     /// Gives blocks that have been read their fingerprints.
     pub fn unnamed_arrived(&mut self, store: &mut Store, first: Pbn, wanted: Pbn, arrived: &Arrived) {
         for i in 0..arrived.buffer.blocks() {
             let pbn = first + count(i);
             let digest = if arrived.result.is_ok() { arrived.digest(i) } else { Digest::Partial };
-            if store.name_deferred(pbn, digest, arrived.buffer.block(i)) && pbn == wanted {
+            let may_name = self.may_name(store, pbn, wanted);
+            if may_name && store.name_deferred(pbn, digest, arrived.buffer.block(i)) && pbn == wanted {
                 self.unnamed = Some(pbn);
             }
             store.space.unpin(pbn);

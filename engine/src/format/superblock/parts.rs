@@ -56,7 +56,7 @@ pub struct ProtectedRange {
     pub first: Lbn,
     /// Less than 2^31.
     pub blocks: u32,
-    /// A file system's layout says so; otherwise the owner of the volume does.
+    /// It comes from a file system's layout; otherwise the owner of the volume has chosen it.
     pub is_found: bool,
 }
 
