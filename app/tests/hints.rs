@@ -243,7 +243,7 @@ fn files_that_are_compressed_already_are_spared() {
         return;
     }
     let text: Vec<u8> = (0..100_000).flat_map(|n: u32| format!("{n:09} ").into_bytes()).collect();
-    let packed = || volume.stats()["log"]["packed_blocks"].as_u64().unwrap();
+    let packed = || volume.stats()["packing"]["packed_blocks"].as_u64().unwrap();
     volume.write("a.mp4", &text);
     assert_eq!(volume.hints()["spared_blocks"].as_u64().unwrap() / 200, 1, "all of its blocks");
     let before = packed();

@@ -33,7 +33,7 @@ struct file { struct inode *f_inode; struct path f_path; };
 struct kiocb { struct file *ki_filp; __s64 ki_pos; };
 struct iomap_dio { struct kiocb *iocb; __s64 size; };
 struct address_space { struct inode *host; };
-struct inode { __u16 i_mode; unsigned long i_ino; kuid_t i_uid; __s64 i_size; struct hlist_head i_dentry; struct address_space i_data; };
+struct inode { __u16 i_mode; unsigned long i_ino; kuid_t i_uid; __u32 i_generation; struct hlist_head i_dentry; struct address_space i_data; };
 struct page { unsigned long compound_head; };
 struct folio { struct address_space *mapping; unsigned long index; };
 struct bio_vec { struct page *bv_page; __u32 bv_len; __u32 bv_offset; };

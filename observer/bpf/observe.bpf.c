@@ -163,7 +163,7 @@ static __always_inline __u32 put_file(struct bio *bio, struct observation *seen)
         return BYTES_WITHOUT_NAME;
     seen->inode = BPF_CORE_READ(inode, i_ino);
     seen->owner = BPF_CORE_READ(inode, i_uid.val);
-    seen->file_size = BPF_CORE_READ(inode, i_size);
+    seen->generation = BPF_CORE_READ(inode, i_generation);
     if (seen->source == SOURCE_PAGE_CACHE && (BPF_CORE_READ(inode, i_mode) & TYPE_MASK) == BLOCK_DEVICE) {
         seen->source = SOURCE_DISK_CACHE;
         return BYTES_WITHOUT_NAME;

@@ -28,7 +28,7 @@ struct observation {
     /* A record ends here where files are not wanted. */
     __u64 inode;
     __u64 file_offset; /* bytes; of the bio's first byte */
-    __u64 file_size;   /* bytes */
+    __u64 generation;  /* i_generation: another one when the number is given to another file */
     __u64 directory;   /* inode number of the parent */
     /* A record ends with the name, whose length its own length tells. */
     char name[NAME_BYTES];

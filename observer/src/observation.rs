@@ -62,8 +62,8 @@ pub struct File {
     pub inode: u64,
     /// The owner of the file, in the numbers of the first user namespace.
     pub uid: u32,
-    /// The file's size in bytes when the bio was seen. Two observations that differ in it alone agree.
-    pub size: u64,
+    /// Another number when the inode's is given to another file; 0 if the file system has none.
+    pub generation: u32,
     /// The inode's number of the directory; 0 if no name was found.
     pub directory: u64,
     /// The first 127 bytes of the name. `None` if names are not wanted, or if the kernel has forgotten it.
@@ -93,7 +93,30 @@ pub struct Observation {
     pub(crate) linear: bool,
 }
 
+impl File {
+    /// Makes the file of a bio whose place in it is not known.
+    pub fn new(source: Source, inode: u64, name: Option<&[u8]>) -> Self {
+        Self { source, inode, uid: 0, generation: 0, directory: 0, name: name.map(Name::new), offset: None }
+    }
+}
+
 impl Observation {
+    /// Makes an observation by which nothing is known but the operation.
+    pub fn new(operation: Operation) -> Self {
+        Self {
+            operation,
+            meta: false,
+            fua: false,
+            lifetime: Lifetime::NotSet,
+            process: 0,
+            comm: Comm::new([0; 16]),
+            cgroup: 0,
+            file: None,
+            at: 0,
+            linear: false,
+        }
+    }
+
     /// Returns the place in the file of a byte of the disk, if it is known.
     pub(crate) fn file_offset(&self, at: u64) -> Option<u64> {
         let offset = self.file.as_ref()?.offset?;
@@ -107,8 +130,8 @@ impl Observation {
         let same_file = match (&self.file, &other.file) {
             (None, None) => true,
             (Some(mine), Some(theirs)) => {
-                (mine.source, mine.inode, mine.uid, mine.directory, &mine.name)
-                    == (theirs.source, theirs.inode, theirs.uid, theirs.directory, &theirs.name)
+                (mine.source, mine.inode, mine.generation, mine.uid, mine.directory, &mine.name)
+                    == (theirs.source, theirs.inode, theirs.generation, theirs.uid, theirs.directory, &theirs.name)
                     && shift(self) == shift(other)
                     && (self.linear && other.linear || mine.offset.is_none())
             }

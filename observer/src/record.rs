@@ -43,7 +43,7 @@ impl Decoder {
             source,
             inode: word(record, 56)?,
             uid: half_word(record, 36)?,
-            size: word(record, 72)?,
+            generation: half_word(record, 72)?,
             directory: word(record, 80)?,
             name: self.name(record.get(NAME_AT..)?),
             offset: if has_place { word(record, 64) } else { None },
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!((seen.operation, seen.meta, seen.fua, seen.lifetime), (Operation::Write, true, false, Lifetime::Short));
         assert_eq!((seen.process, seen.comm.as_bytes(), seen.cgroup), (1234, &b"writer"[..], 7));
         let file = seen.file.as_ref().unwrap();
-        assert_eq!((file.source, file.inode, file.uid, file.size, file.directory), (Source::PageCache, 12, 1000, 9999, 2));
+        assert_eq!((file.source, file.inode, file.uid, file.generation, file.directory), (Source::PageCache, 12, 1000, 9999, 2));
         assert_eq!(file.name.as_ref().map(Name::as_bytes), Some(&b"app.db-wal"[..]));
         assert_eq!((seen.file_offset(40 * 512), seen.file_offset(41 * 512)), (Some(8192), Some(8192 + 512)));
     }

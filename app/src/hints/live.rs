@@ -1,7 +1,7 @@
 //! The rules that are in force, in the form in which requests are compared with them.
 //!
 //! 1. Conditions on what the kernel knew of a request are compared with each run of its blocks; those on LBNs with each block.
-//! 2. A file that a rule names by its path is known by its inode, where the observer saw that; what lies in its old place by now is not its
+//! 2. A file that a rule names by its path is known by its inode and the generation of that, where the observer saw that; what lies in its old place by now is not its
 //!    own. Where nothing was seen, its place when the rule was made has to do.
 
 use super::kept::{Kept, Numbered};
@@ -43,8 +43,8 @@ struct LiveRule {
 /// The files that a rule names by their paths.
 #[derive(Default)]
 struct Files {
-    /// Their inodes, by the place of their file system.
-    inodes: HashSet<(Range, u64)>,
+    /// Their inodes with their generations, by the place of their file system.
+    inodes: HashSet<(Range, u64, u32)>,
     /// The places of their file systems.
     within: Vec<Range>,
     /// The places of their content at the time of the command, in order.
@@ -154,12 +154,17 @@ impl Files {
         within.dedup();
         let mut ranges: Vec<Range> = marked.iter().flat_map(|file| file.ranges.iter().copied()).collect();
         ranges.sort_unstable();
-        Self { inodes: marked.iter().map(|file| (file.within, file.inode)).collect(), within, ranges }
+        Self { inodes: marked.iter().map(|file| (file.within, file.inode, file.generation)).collect(), within, ranges }
+    }
+
+    /// Whether a file of the file system that has this LBN is one of them.
+    fn has_file(&self, lbn: u64, file: &File) -> bool {
+        self.within.iter().any(|within| within.has(lbn) && self.inodes.contains(&(*within, file.inode, file.generation)))
     }
 
     fn has(&self, lbn: u64, seen: Option<&Observation>, file: Option<&File>) -> bool {
         match (seen, file) {
-            (_, Some(file)) => self.within.iter().any(|within| within.has(lbn) && self.inodes.contains(&(*within, file.inode))),
+            (_, Some(file)) => self.has_file(lbn, file),
             (Some(seen), None) if seen.meta => false,
             _ => {
                 let behind = self.ranges.partition_point(|range| range.first <= lbn);
@@ -193,4 +198,85 @@ fn groups_below(path: &str) -> HashSet<u64> {
         left.extend(below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hints::rule::Act;
+    use onefold_observer::{Operation, Source};
+
+    fn live(rule: Rule) -> Live {
+        Live::new(&Kept { spares_compressed: false, ..Kept::default() }, &[rule], &Live::default())
+    }
+
+    fn rule() -> Rule {
+        Rule { act: vec![Act::Nodedup], ..Rule::default() }
+    }
+
+    fn seen(change: impl FnOnce(&mut Observation)) -> Observation {
+        let mut seen = Observation::new(Operation::Write);
+        change(&mut seen);
+        seen
+    }
+
+    fn of_file(inode: u64, name: &str) -> Observation {
+        seen(|seen| seen.file = Some(File::new(Source::PageCache, inode, Some(name.as_bytes()))))
+    }
+
+    fn matches(live: &Live, lbn: u64, seen: Option<&Observation>) -> bool {
+        live.policy(lbn, lbn + 1, seen).is_apart()
+    }
+
+    #[test]
+    fn all_conditions_have_to_hold() {
+        let live = live(Rule { file: Some("*.raw".into()), meta: true, lbn: Some(Range { first: 5, end: 8 }), ..rule() });
+        let both = seen(|seen| (seen.meta, seen.file) = (true, of_file(1, "a.raw").file));
+        assert!(matches(&live, 5, Some(&both)) && matches(&live, 7, Some(&both)));
+        assert!(!matches(&live, 8, Some(&both)) && !matches(&live, 4, Some(&both)), "outside");
+        assert!(!matches(&live, 5, Some(&of_file(1, "a.raw"))), "no metadata");
+        assert!(!matches(&live, 5, None), "nothing is known");
+        let counted: Vec<u64> = live.matched().map(|matched| matched.blocks).collect();
+        assert_eq!(counted, [2]);
+    }
+
+    #[test]
+    fn a_file_is_known_by_its_inode_and_only_unseen_by_its_place() {
+        let within = Range { first: 100, end: 200 };
+        let marked = Marked { path: "/mnt/a".into(), inode: 12, generation: 0, within, ranges: vec![Range { first: 110, end: 112 }] };
+        let live = live(Rule { files: vec![marked], ..rule() });
+        assert!(matches(&live, 150, Some(&of_file(12, "anything"))), "it has grown, and was renamed");
+        assert!(!matches(&live, 110, Some(&of_file(13, "a"))), "another file took its place");
+        let mut later = of_file(12, "a");
+        later.file.as_mut().expect("it has one").generation = 1;
+        assert!(!matches(&live, 150, Some(&later)), "a later file got its number");
+        assert!(!matches(&live, 50, Some(&of_file(12, "a"))), "the inode of another file system");
+        assert!(matches(&live, 111, None) && !matches(&live, 112, None), "its place has to do");
+        let metadata = seen(|seen| seen.meta = true);
+        assert!(!matches(&live, 111, Some(&metadata)));
+    }
+
+    #[test]
+    fn files_that_are_compressed_are_known_by_their_names() {
+        let live = Live::new(&Kept::default(), &[], &Live::default());
+        assert!(!live.policy(0, 3, Some(&of_file(1, "a.mp4"))).compresses());
+        assert!(live.policy(0, 3, Some(&of_file(1, "a.txt"))).compresses());
+        assert_eq!(live.compressed.load(Ordering::Relaxed), 3);
+        assert!(live.wants().names && !live.wants().reads);
+    }
+
+    /// A rule that stays goes on counting when others come.
+    #[test]
+    fn counts_outlive_a_change_of_the_rules() {
+        let kept = |rules: Vec<Rule>| {
+            let mut kept = Kept { spares_compressed: false, ..Kept::default() };
+            kept.add(rules);
+            kept
+        };
+        let first = Rule { meta: true, ..rule() };
+        let before = Live::new(&kept(vec![first.clone()]), &[], &Live::default());
+        before.policy(0, 7, Some(&seen(|seen| seen.meta = true)));
+        let after = Live::new(&kept(vec![first, Rule { process: Some("dd".into()), ..rule() }]), &[], &before);
+        assert_eq!(after.matched().map(|matched| matched.blocks).collect::<Vec<_>>(), [7, 0]);
+    }
 }

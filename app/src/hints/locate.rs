@@ -7,6 +7,7 @@ use crate::names::mounts::{self, Mount};
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use onefold_observer::Disk;
 use rustix::fs::{AtFlags, StatxFlags, major, minor, statx};
+use rustix::ioctl;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,7 @@ pub fn locate(path: &Path, disk: Disk) -> Outcome<Marked> {
         Range { first: first / BLOCK_BYTES, end: end.div_ceil(BLOCK_BYTES) }
     };
     let ranges = extents.into_iter().flatten().map(blocks).collect();
-    Ok(Marked { path: absolute, inode: meta.ino(), within, ranges })
+    Ok(Marked { path: absolute, inode: meta.ino(), generation: generation_of(&file), within, ranges })
 }
 
 /// Returns the place of the file system that has a file, if it lies on this disk. `device` is the file's device number, which under Btrfs
@@ -103,6 +104,17 @@ fn parent_of(partition: &Path) -> Option<Disk> {
     let text = std::fs::read_to_string(partition.canonicalize().ok()?.parent()?.join("dev")).ok()?;
     let (major, minor) = text.trim().split_once(':')?;
     Some(Disk { major: major.parse().ok()?, minor: minor.parse().ok()? })
+}
+
+/// The generation of a file's inode; 0 where its file system has none.
+fn generation_of(file: &File) -> u32 {
+    /// `FS_IOC_GETVERSION` of linux/fs.h, whose answer is an int.
+    const GET_VERSION: ioctl::Opcode = ioctl::opcode::read::<libc::c_long>(b'v', 1);
+    let mut generation: u64 = 0;
+    // SAFETY: the kernel writes an int to memory that has room for it.
+    let asked = unsafe { ioctl::ioctl(file, ioctl::Updater::<GET_VERSION, u64>::new(&mut generation)) };
+    let [a, b, c, d, ..] = generation.to_ne_bytes();
+    asked.map_or(0, |()| u32::from_ne_bytes([a, b, c, d]))
 }
 
 /// The file system that has an open file. A file's own device number is none of a disk under Btrfs.

@@ -48,6 +48,9 @@ pub struct Marked {
     /// The path that the user typed; for people.
     pub path: PathBuf,
     pub inode: u64,
+    /// The inode's number is given to other files later, with other generations.
+    #[serde(default)]
+    pub generation: u32,
     /// The partition, or the whole volume, that its file system has.
     pub within: Range,
     /// The places of its content when the rule was made.
@@ -242,8 +245,7 @@ mod tests {
 
     #[test]
     fn a_rule_comes_back_from_its_text() {
-        let file =
-            Marked { path: "/mnt/a".into(), inode: 12, within: Range { first: 0, end: 100 }, ranges: vec![Range { first: 5, end: 8 }] };
+        let file = Marked { path: "/mnt/a".into(), inode: 12, generation: 7, within: Range { first: 0, end: 100 }, ranges: Vec::new() };
         let rule = Rule { act: vec![Act::NeverShare, Act::Nocompress], files: vec![file], ..Rule::default() };
         let text = serde_json::to_string(&rule).expect("it has a text");
         assert_eq!(serde_json::from_str::<Rule>(&text).expect("a rule"), rule);

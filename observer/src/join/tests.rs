@@ -11,7 +11,7 @@ pub(super) const PLENTY: usize = 1 << 30;
 /// An observation of `process`, in a file whose bytes begin at the disk's byte 0.
 fn observation(operation: Operation, process: u32, start: u64) -> Observation {
     let file =
-        File { source: Source::PageCache, inode: 12, uid: 0, size: 1 << 20, directory: 2, name: None, offset: Some(start * SECTOR_BYTES) };
+        File { source: Source::PageCache, inode: 12, uid: 0, generation: 5, directory: 2, name: None, offset: Some(start * SECTOR_BYTES) };
     Observation {
         operation,
         meta: false,

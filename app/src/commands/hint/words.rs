@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub struct Add {
     /// Path, label, UUID, or where it is attached or mounted.
     pub volume: String,
-    /// What is done with blocks that match; several with commas between them.
+    /// The acts for blocks that match; several with commas between them.
     #[arg(required_unless_present = "default", value_delimiter = ',', value_name = "ACT")]
     pub acts: Vec<Act>,
     /// Blocks of files with names like this, without directory; * and ? stand for anything.
