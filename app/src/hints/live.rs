@@ -1,8 +1,8 @@
 //! The rules that are in force, in the form in which requests are compared with them.
 //!
 //! 1. Conditions on what the kernel knew of a request are compared with each run of its blocks; those on LBNs with each block.
-//! 2. A file that a rule names by its path is known by its inode and the generation of that, where the observer saw that; what lies in its old place by now is not its
-//!    own. Where nothing was seen, its place when the rule was made has to do.
+//! 2. A file that a rule names by its path is known by its inode and the generation of that, where the observer saw that; content of others
+//!    in its old place is not its own. Where nothing was seen, its place when the rule was made has to do.
 
 use super::kept::{Kept, Numbered};
 use super::rule::{Lives, Marked, Range, Rule, policy_of};

@@ -4,7 +4,13 @@ use super::{pass_or_list, texts};
 use std::path::Path;
 
 /// The folders of the crates whose tests hunt mutants.
-const CRATES: [(&str, &str); 4] = [("onefold", "app"), ("onefold-engine", "engine"), ("onefold-sim", "sim"), ("onefold-trace", "trace")];
+const CRATES: [(&str, &str); 5] = [
+    ("onefold", "app"),
+    ("onefold-engine", "engine"),
+    ("onefold-observer", "observer"),
+    ("onefold-sim", "sim"),
+    ("onefold-trace", "trace"),
+];
 
 /// The crate, the test target (none for the library's own tests) and the filter of each command in a mutant's description.
 fn hunts(description: &str) -> Vec<(String, Option<String>, String)> {

@@ -162,6 +162,7 @@ impl Machine for Plain {
             | Event::SaveLedger
             | Event::EndWaiting
             | Event::Deduplicate(_)
+            | Event::Protect(_)
             | Event::Scrub(_)
             | Event::Allowance(_)
             | Event::IndexMemory(_)

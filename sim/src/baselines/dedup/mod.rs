@@ -245,6 +245,7 @@ impl<S: Scheme> Machine for Dedup<S> {
             | Event::SaveLedger
             | Event::EndWaiting
             | Event::Deduplicate(_)
+            | Event::Protect(_)
             | Event::Scrub(_)
             | Event::Allowance(_)
             | Event::IndexMemory(_)
