@@ -14,6 +14,9 @@ SECTOR_BYTES, SECTOR_ENTRIES, ENTRY_BYTES = 512, 100, 5
 FIRST_PBN = 16
 PBN_BITS = 36
 LOST = 2
+SECTOR_PRINTS, PRINT_BYTES = 25, 20
+# Of a fingerprint's last byte: kind 2, not found damaged, and with the bit of content that stays apart.
+APART_MASK, APART = 0b1111_0000, 0b1001_0000
 
 
 class Medium:
@@ -46,6 +49,21 @@ class Medium:
                         lost += pbn == LOST
                         lbn += 1
         return found, lost
+
+    def apart(self):
+        """Returns the LBNs whose blocks say on the medium that they stay apart."""
+        found = set()
+        with open(self.store, "rb") as file:
+            for extent in (extent for extent in self.whole["extents"] if extent["region"] == "fingerprints"):
+                file.seek(extent["at"])
+                data, pbn = file.read(extent["bytes"]), extent["first_entry"]
+                for sector in range(0, len(data), SECTOR_BYTES):
+                    for entry in range(SECTOR_PRINTS):
+                        last = data[sector + (entry + 1) * PRINT_BYTES - 1]
+                        if last & APART_MASK == APART:
+                            found.update(self.lbns.get(pbn, ()))
+                        pbn += 1
+        return found
 
     def story(self, lbn):
         """Returns what `dump` says of an LBN, once that agrees with the map read here."""
