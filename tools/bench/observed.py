@@ -90,6 +90,8 @@ def loads(mounted, bios):
         # Smaller than what is written to it: blocks are overwritten.
         size = max(int(bios * share * UNIT * 0.6) // MIB, 1) * MIB
         with open(f"{at}/{name}.bin", "ab") as file:
+            # fio replaces a file that is too small.
+            file.truncate(size)
             if name == "short":
                 # The inode keeps it while it is open. fio asks for another call, which the kernel has no more.
                 fcntl.fcntl(file, F_SET_RW_HINT, RWH_WRITE_LIFE_SHORT.to_bytes(8, "little"))
@@ -245,7 +247,9 @@ def new_server(store, old):
 
 def await_objects(pid):
     onefold.wait_for(lambda: BpfOf(pid).ids["prog"], 60, "the observer to begin")
-    return BpfOf(pid)
+    objects = BpfOf(pid)
+    must(len(objects.left()) == objects.count(), "what is held is not there")
+    return objects
 
 
 def gone(objects):

@@ -8,6 +8,7 @@
 import collections
 import contextlib
 import glob
+import json
 import os
 import re
 import subprocess
@@ -100,24 +101,23 @@ def by_process(bios):
 
 
 class BpfOf:
-    """The BPF objects that a process holds."""
-
-    KINDS = {"prog": "prog_id", "map": "map_id", "link": "link_id"}
+    """The BPF objects that a process holds: its links, their programs, and the maps of those."""
 
     def __init__(self, pid):
-        self.ids, self.runs = {kind: set() for kind in self.KINDS}, {}
+        self.ids, self.runs = {"link": set(), "prog": set(), "map": set()}, {}
         for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
             try:
                 with open(path, encoding="ascii") as file:
                     fields = dict(line.split(":", 1) for line in file if ":" in line)
             except OSError:
                 continue
-            for kind, field in self.KINDS.items():
-                # A link tells its program, too.
-                if field in fields and (kind != "prog" or "link_id" not in fields):
-                    self.ids[kind].add(int(fields[field]))
-            if "run_time_ns" in fields:
-                self.runs[int(fields["prog_id"])] = (int(fields["run_time_ns"]), int(fields["run_cnt"]))
+            for kind in ("link", "prog"):
+                if f"{kind}_id" in fields:
+                    self.ids[kind].add(int(fields[f"{kind}_id"]))
+        for one in self.ids["prog"]:
+            program = json.loads(call("bpftool", "--json", "prog", "show", "id", one))
+            self.ids["map"].update(program.get("map_ids", ()))
+            self.runs[one] = (program.get("run_time_ns", 0), program.get("run_cnt", 0))
 
     def count(self):
         return sum(map(len, self.ids.values()))
@@ -128,11 +128,10 @@ class BpfOf:
 
     def since(self, before):
         """Returns the nanoseconds and the runs of the programs since then."""
-        ns = [sum(values) for values in zip(*self.runs.values())]
-        then = [sum(values) for values in zip(*before.runs.values())]
-        if self.ids["prog"] != before.ids["prog"] or not ns:
-            raise onefold.Failed("the observer has begun anew meanwhile")
-        return ns[0] - then[0], ns[1] - then[1]
+        if self.ids["prog"] != before.ids["prog"] or len(self.runs) != 1:
+            raise onefold.Failed("the observer has begun anew meanwhile, or has several programs")
+        (now,), (then,) = self.runs.values(), before.runs.values()
+        return now[0] - then[0], now[1] - then[1]
 
 
 def has(kind, number):
