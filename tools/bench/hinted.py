@@ -6,6 +6,7 @@
 """
 
 import contextlib
+import itertools
 import os
 import shutil
 import time
@@ -124,11 +125,18 @@ class Mounted:
 def wait_observed(mounted):
     """Writes to the device until the observer sees it: it begins in the background. A volume without rules has none."""
 
+    place = itertools.count()
+
     def seen():
-        call("dd", "if=/dev/urandom", f"of={mounted.device}", "bs=4096", "count=1", "oflag=direct", "conv=notrunc", "status=none")
+        # Each time another block: one that had a write just before the observer began stays ambiguous as long as it is written.
+        to = f"of={mounted.device}", f"seek={next(place) % mounted.blocks()}"
+        call("dd", "if=/dev/urandom", *to, "bs=4096", "count=1", "oflag=direct", "conv=notrunc", "status=none")
         observer = mounted.hints()["observer"]
         return observer is not None and observer["joined_blocks"] > 0
 
     hints = mounted.hints()
     if hints and (hints["rules"] or hints["spared_blocks"] is not None):
-        onefold.wait_for(seen, BEGIN_SECONDS, "the observer to see writes")
+        try:
+            onefold.wait_for(seen, BEGIN_SECONDS, "the observer to see writes")
+        except onefold.Failed as failed:
+            raise onefold.Failed(f"{failed} of {mounted.device}: {mounted.hints()}") from failed

@@ -36,7 +36,7 @@ RULES = (
     *(("add", "nocompress", "--process", name) for name in PROCESSES),
 )
 # Of all bios, the jobs by direct I/O make these parts.
-DIRECT, APART, SHORT = 0.45, 0.15, 0.15
+DIRECT, APART, SHORT = 0.5, 0.15, 0.15
 BUFFERED_MIB = 192
 TREE = "/usr/lib/python3"
 COST_WRITES = 60_000
@@ -164,7 +164,7 @@ def known(options, path):
         truth.update({f"process {name}": processes[name] for name in PROCESSES})
         for fact, blocks in truth.items():
             must(blocks > 0, f"no block had the fact `{fact}`")
-        must(len(seen) >= 0.9 * bios, f"{len(seen)} bios of {bios}")
+        must(len(seen) >= bios, f"{len(seen)} bios of {bios}")
         lbns = extents(f"{mounted.files}/apart.bin")
         mounted.unmount()
         not_its_own, missing = marked_apart(mounted, lbns)
