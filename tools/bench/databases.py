@@ -53,9 +53,10 @@ class InnoDb:
             raise Missing(MARIADB_MISSING)
         self.at, self.socket, self.process = home(at, self.USER), os.path.join(at, "database", "socket"), None
         self.words = [
-            self.server, "--no-defaults", f"--datadir={self.at}/data", f"--socket={self.socket}", "--skip-networking", "--skip-grant-tables",
-            "--innodb-buffer-pool-size=8M", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=O_DIRECT",
-            f"--innodb-doublewrite={'ON' if protects else 'OFF'}", f"--pid-file={self.at}/pid", f"--log-error={self.at}/log",
+            self.server, "--no-defaults", f"--datadir={self.at}/data", f"--socket={self.socket}", f"--pid-file={self.at}/pid",
+            f"--log-error={self.at}/log", "--skip-networking", "--skip-grant-tables",
+            "--innodb-buffer-pool-size=8M", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=1",
+            "--innodb-flush-method=O_DIRECT", f"--innodb-doublewrite={'ON' if protects else 'OFF'}",
         ]
 
     def setup(self):

@@ -34,7 +34,8 @@ def load(path, mib, kind):
             stats = mounted.stats()
             matched = sum(rule["matched_blocks"] for rule in stats["hints"]["rules"])
             blocks = mib * MIB // UNIT
-            must(stats["dedup"]["new_blocks"] >= blocks, f"{stats['dedup']['new_blocks']} new blocks of {blocks}: the content was not unique")
+            new = stats["dedup"]["new_blocks"]
+            must(new >= blocks, f"{new} new blocks of {blocks}: the content was not unique")
             must(matched >= blocks * MATCHED_LEAST or not rules, f"the rule matched {matched} of {blocks} blocks")
             # What has no fingerprint is in no index.
             entries = stats["dedup"]["index_entries"]

@@ -3,8 +3,8 @@
 The loads: fio with random 4 KiB, direct and buffered, and with a lifetime hint; SQLite; git; a copied tree. A rule for each fact counts the
 blocks of which the server knew it. A second trace of the same disk, by tracefs, counts the blocks that the kernel marked as metadata and
 those of each process; what files have written by direct I/O is known from their jobs. A rule may never count more than that: then a block
-had a fact that is not its own. Which blocks had which name is compared one by one, too: the rule `nodedup --file` marks blocks on the medium,
-and after the detach exactly the blocks of such files must be marked.
+had a fact that is not its own. Names are compared block by block, too: the rule `nodedup --file` marks blocks on the medium, and after the
+detach exactly the blocks of such files must be marked.
 
 Environment: ONEFOLD_BENCH_OBSERVED_BIOS (1000000), ONEFOLD_BENCH_OBSERVED_ROUNDS (100).
 """
@@ -15,11 +15,10 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
 import time
 
 from block import MIB, UNIT, Attached, Disk, call, onefold
-from hinted import Mounted, folder, must, number, wait_observed
+from hinted import Mounted, folder, must, number
 from medium import Medium
 from traced import BpfOf, Trace, by_process, is_meta, statistics
 
@@ -148,7 +147,7 @@ def known(options, path):
     """Runs the loads under both accounts, and compares them."""
     bios = number("OBSERVED_BIOS", 1_000_000)
     with Mounted(path, SIZE, rules=RULES) as mounted:
-        # The first block of a volume that stays apart has it say so in its superblock, and those before are not marked.
+        # The first block that stays apart brings the feature to the superblock; those before are not marked.
         fio(mounted, "apart", direct=1, size=4 * MIB, io_size=4 * MIB)
         mounted.settle()
         hints, trace = mounted.hints(), Trace(path, mounted.device)

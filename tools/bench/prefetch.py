@@ -1,7 +1,7 @@
 """What the rule `prefetch --process cp` finds where the index has no room: a file copied on one ext4 again and again, over FUSE and loop.
 
-One file has each of its distinct blocks eight times, in random order; the other one is unique. The source is written, looked up out of line,
-and then out-of-line work rests, so that only what is found at once counts. Before each copy the page cache is dropped. Runs are with the
+One file has each of its distinct blocks eight times, in random order; the other one is unique. The source is written and looked up out of
+line, and then that work rests, so that only what is found at once counts. Before each copy the page cache is dropped. Runs are with the
 rule and without it, on a new volume each, with --index-memory 1K.
 
 A block of a copy that is not found at once will be looked up on the medium, out of line. So the look-ups that go to the medium are those
@@ -83,8 +83,10 @@ def copies(path, mib, times, rules, seed):
     must((now["matched"] - before["matched"] >= 0.99 * blocks) == bool(rules), f"{now['matched']} blocks have matched")
     tables = sum(made["read"].get(name, 0) for name in TABLES)
     return {
-        "found": round(100 * made["dedup"]["duplicates"] / blocks, 2), "tables": tables, "look_ups": made["dedup"]["new_blocks"] + tables,
-        "blocks": blocks, "distinct": distinct, "shared_before": stored["shared_blocks"], "seconds": seconds, "cpu_s": round(cpu, 2), **made,
+        "found": round(100 * made["dedup"]["duplicates"] / blocks, 2),
+        "tables": tables, "look_ups": made["dedup"]["new_blocks"] + tables,
+        "blocks": blocks, "distinct": distinct, "shared_before": stored["shared_blocks"],
+        "seconds": seconds, "cpu_s": round(cpu, 2), **made,
     }
 
 

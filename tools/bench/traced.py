@@ -1,4 +1,4 @@
-"""The kernel's own account of bios and of BPF: what the observer's figures are held against.
+"""The kernel's own account of bios and of BPF: what the observer's figures are compared with.
 
 1. `Trace` reads the tracepoint block:block_bio_queue of one disk by tracefs, in a buffer of its own. It shares no code with the observer,
    and a single lost event fails it.

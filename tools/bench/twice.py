@@ -129,6 +129,10 @@ def case(path, name):
         on, off = (counted(os.path.join(path, f"{name}-{kind}-{protects}"), name, kind, protects) for protects in (True, False))
         row[kind] = {"on": on, "off": off, "units": round(on["units"] / off["units"], 3)}
         row[kind]["flushes"] = round(on["flushes"] / max(off["flushes"], 1), 3)
+    # What the protection costs on a volume, by count. Each commit is a unit of the log at the least, and each flush a commit.
+    on, off = row["volume"]["on"], row["volume"]["off"]
+    row["rest"] = {"flushes": on["flushes"] - off["flushes"]}
+    row["rest"].update({of: on["by_class"][of] - off["by_class"][of] for of in on["by_class"]})
     must(row["bare"]["units"] > 1.02 or name in ("sqlite", "sqlite-journaled"), f"on the bare device {name} costs {row['bare']['units']}")
     return row
 
@@ -137,11 +141,13 @@ def line(row):
     """Returns a row of the table."""
     if "skipped" in row:
         return f"{row['case']:17} skipped: {row['skipped']}"
-    told = [f"{row['case']:17} {row['on and off']:34}"]
+    parts = [f"{row['case']:17} {row['on and off']:34}"]
     for kind in KINDS:
         of = row[kind]
-        told.append(f"{kind} {of['on']['units']:8.0f} / {of['off']['units']:8.0f} units = {of['units']:.3f}, flushes {of['flushes']:.3f}")
-    return "  ".join(told)
+        parts.append(f"{kind} {of['on']['units']:8.0f} / {of['off']['units']:8.0f} units = {of['units']:.3f}, flushes {of['flushes']:.3f}")
+    rest = row["rest"]
+    parts.append(f"rest {rest['data']} of data, {rest['log']} of the log, {rest['flushes']} flushes")
+    return "  ".join(parts)
 
 
 def table(options):
@@ -173,4 +179,5 @@ def run(name, options):
     ratios = {case: MADE[case]["volume"]["units"] for case in wanted if case in MADE and "volume" in MADE[case]}
     must(ratios, f"no case of {name} was measured")
     bare = {case: MADE[case]["bare"]["units"] for case in ratios}
-    return {"value": max(ratios.values()), "volume": ratios, "bare": bare, "rows": MADE}
+    rest = {case: MADE[case]["rest"] for case in ratios}
+    return {"value": max(ratios.values()), "volume": ratios, "bare": bare, "rest": rest, "rows": MADE}

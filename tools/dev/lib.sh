@@ -52,9 +52,13 @@ package_of() {
     python3-libnbd) echo python3-libnbd ;;
     python3) echo python3 ;;
     qemu-io | qemu-img | qemu-nbd) echo qemu-utils ;;
-    mkfs.ext4 | e2fsck | debugfs) echo e2fsprogs ;;
-    mkfs.btrfs) echo btrfs-progs ;;
-    mkfs.xfs) echo xfsprogs ;;
+    mkfs.ext4 | e2fsck | debugfs | dumpe2fs | filefrag) echo e2fsprogs ;;
+    mkfs.btrfs | btrfs-map-logical) echo btrfs-progs ;;
+    mkfs.xfs | xfs_repair) echo xfsprogs ;;
+    bpftool) echo bpftool ;;
+    mariadbd) echo mariadb-server-core ;;
+    mariadb) echo mariadb-client-core ;;
+    pg_ctl) echo postgresql ;;
     mkfs.f2fs) echo f2fs-tools ;;
     losetup | mount | blkid | findmnt | fallocate | taskset) echo util-linux ;;
     sfdisk) echo fdisk ;;
