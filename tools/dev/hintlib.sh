@@ -106,7 +106,11 @@ with_state() {
     if [[ $state == alone ]]; then
         "${as_user[@]}" "$@"
     else
-        "${as_user[@]}" env LD_PRELOAD="$library" ONEFOLD_RUN_DIR="$run" ONEFOLD_HINT=nodedup,prefetch "$@"
+        # Where hints are taken, a busy machine is no reason to end them.
+        local patience=5
+        [[ $state != takes ]] || patience=1000
+        "${as_user[@]}" env LD_PRELOAD="$library" ONEFOLD_RUN_DIR="$run" ONEFOLD_HINT=nodedup,prefetch \
+            ONEFOLD_HINT_PATIENCE_MS="$patience" "$@"
     fi
 }
 
