@@ -76,6 +76,11 @@ impl Parting {
                 return;
             }
             let lbn = range.first;
+            if answers.is_moving(lbn) {
+                // Ranges may overlap, and come twice. The move that is under way takes the policy of its end.
+                self.done_below(lbn + 1);
+                continue;
+            }
             match next(store, lbn) {
                 Ok(Next::Skip { end }) => self.done_below(end),
                 Ok(Next::Move) => {

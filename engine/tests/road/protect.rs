@@ -78,7 +78,7 @@ fn the_same_ranges_change_nothing() {
     for mode in MODES {
         let mut m = two_copies(mode);
         protect(&mut m, &[range(100, 5)]);
-        let units = m.engine.ledger().written.clone();
+        let units = m.engine.ledger().written;
         protect(&mut m, &[range(100, 5)]);
         assert_eq!(m.engine.ledger().written, units, "{mode:?}");
         let new_blocks = m.engine.ledger().new_blocks;
@@ -137,5 +137,25 @@ fn a_damaged_block_is_left_alone() {
         protect(&mut m, &[range(100, 10)]);
         assert!(m.fails_to_read(103), "{mode:?}");
         assert!((0..10).filter(|&n| n != 3).all(|n| reads(&mut m, 100 + n, n)), "{mode:?}");
+    }
+}
+
+/// An LBN of two ranges, or of one that comes again while it is moved, is moved once.
+#[test]
+fn overlapping_ranges_move_a_block_once() {
+    for mode in MODES {
+        let mut m = two_copies(mode);
+        m.keeps_digests = true;
+        m.feed(Event::Protect(vec![range(100, 4), range(102, 4)]));
+        m.feed(Event::Protect(vec![range(101, 5)]));
+        m.pass_ms(10);
+        m.keeps_digests = false;
+        for event in std::mem::take(&mut m.digests) {
+            m.feed(event);
+        }
+        m.pass_ms(10);
+        m.flush();
+        assert!((1..6).all(|n| block_of(&mut m, 100 + n) != block_of(&mut m, 1000 + n)), "{mode:?}");
+        assert!((0..10).all(|n| reads(&mut m, 100 + n, n)), "{mode:?}");
     }
 }
