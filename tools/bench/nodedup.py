@@ -40,7 +40,8 @@ def load(path, mib, kind):
             # What has no fingerprint is in no index.
             entries = stats["dedup"]["index_entries"]
             must((entries < blocks * (1 - MATCHED_LEAST) + 1000) == bool(rules), f"the index has {entries} entries, {kind}")
-            made.update(matched=matched, index_entries=entries, observer=stats["hints"]["observer"])
+            by_class = {of: count // UNIT for of, count in mounted.attached.counts()["by_class"].items() if count}
+            made.update(matched=matched, index_entries=entries, by_class=by_class, observer=stats["hints"]["observer"])
         mounted.detach()
         made["units"] = mounted.counts()["units"] - units
         must(made["units"] >= mib * MIB / UNIT, f"{made['units']} units reached the disk")

@@ -148,7 +148,7 @@ def known(options, path):
     bios = number("OBSERVED_BIOS", 1_000_000)
     with Mounted(path, SIZE, rules=RULES) as mounted:
         # The first block that stays apart brings the feature to the superblock; those before are not marked.
-        fio(mounted, "apart", direct=1, size=4 * MIB, io_size=4 * MIB)
+        fio(mounted, "apart", direct=1, size=MIB, io_size=MIB)
         mounted.settle()
         hints, trace = mounted.hints(), Trace(path, mounted.device)
         mounted.undo.callback(trace.undo.close)
