@@ -66,7 +66,7 @@ fn print(run: &Run) {
     print!(" {} ({}) cgroup {}", seen.comm, seen.process, seen.cgroup);
     if let Some(file) = &seen.file {
         let name = file.name.as_ref().map_or(String::new(), ToString::to_string);
-        print!(" | {:?}: inode {} '{name}' in {} uid {} of {} bytes", file.source, file.inode, file.directory, file.uid, file.size);
+        print!(" | {:?}: inode {} '{name}' in {} generation {} uid {}", file.source, file.inode, file.directory, file.generation, file.uid);
     }
     println!(" at {:?}", run.file_offset());
 }

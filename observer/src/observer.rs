@@ -138,6 +138,15 @@ impl Observer {
         state.joiner.take(operation, offset, length, now, is_behind)
     }
 
+    /// Begins anew: from now on each request is looked up. The requests of bios from before this may have passed without that, and their
+    /// observations would be joined to the next ones.
+    pub fn begin_anew(&self) {
+        if let Ok(mut state) = self.state.lock() {
+            state.drain();
+            state.joiner.begin_at(now_ns());
+        }
+    }
+
     /// Returns what has been counted so far.
     pub fn counts(&self) -> Counts {
         let now = now_ns();

@@ -425,7 +425,8 @@ impl World {
             let order = self.client.order_scrub(&mut self.rng);
             self.feed(order)?;
         }
-        if self.setting.options.protects > 0 && self.rng.u8(..) < self.setting.options.protects {
+        // Each brings moves: a life that is to come to rest needs an end of them.
+        if clients && self.setting.options.protects > 0 && self.rng.u8(..) < self.setting.options.protects {
             let order = self.client.order_protection(&mut self.rng);
             self.feed(order)?;
         }

@@ -229,9 +229,12 @@ impl Hints {
 
     /// Takes another observer, or none.
     fn observe_by(&self, observer: Option<Arc<Observer>>, blind: Option<String>) {
-        *self.observer.write().unwrap_or_else(PoisonError::into_inner) = observer;
+        *self.observer.write().unwrap_or_else(PoisonError::into_inner) = observer.clone();
         self.owned().blind = blind;
         self.see_whether_idle();
+        if let Some(observer) = observer {
+            observer.begin_anew();
+        }
     }
 
     fn see_whether_idle(&self) {

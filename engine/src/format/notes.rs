@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn notes_come_back_and_damage_does_not() {
         for length in [0, 1, 4032, 4033, AREA.text_bytes_max()] {
-            let notes = Notes { sequence: 5, text: (0..length).map(|i| (i % 251) as u8).collect() };
+            let notes = Notes { sequence: 5, text: (0..=250).cycle().take(length).collect() };
             let copy = AREA.encode(&notes, &UUID).expect("it fits");
             assert_eq!(AREA.decode(&copy, &UUID), Some(notes), "{length}");
             assert_eq!(AREA.decode(&copy, &[4; 16]), None, "another volume's");

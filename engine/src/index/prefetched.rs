@@ -9,7 +9,7 @@
 
 use crate::fingerprint::Fingerprint;
 use crate::map::Map;
-use crate::units::{Pbn, index};
+use crate::units::{Pbn, count, index};
 use std::collections::VecDeque;
 
 /// The bytes that an entry takes: its fingerprint twice, its block, and the room that a table leaves free.
@@ -19,11 +19,19 @@ const SAMPLED: u64 = 8;
 
 /// The places of content that was read.
 pub(crate) struct Prefetched {
-    places: Map<Fingerprint, Pbn>,
-    /// The fingerprints in the order of their coming. Some have left the places since.
-    order: VecDeque<Fingerprint>,
+    entries: Map<Fingerprint, Entry>,
+    /// The fingerprints with their numbers, in the order of their coming. The entries of some are gone, or have come again.
+    order: VecDeque<(Fingerprint, u64)>,
+    /// The number of the next entry.
+    next: u64,
     room: usize,
     hits: u64,
+}
+
+/// The place of content that was read.
+struct Entry {
+    pbn: Pbn,
+    number: u64,
 }
 
 /// Counts of content that was read and written again.
@@ -38,12 +46,12 @@ pub struct PrefetchCounts {
 impl Prefetched {
     /// Makes it with as many entries as fit in `bytes`.
     pub fn new(bytes: u64) -> Self {
-        Self { places: Map::default(), order: VecDeque::new(), room: index(bytes / ENTRY_BYTES), hits: 0 }
+        Self { entries: Map::default(), order: VecDeque::new(), next: 0, room: index(bytes / ENTRY_BYTES), hits: 0 }
     }
 
     /// The most bytes that it takes.
     pub fn bytes(&self) -> u64 {
-        crate::units::count(self.room) * ENTRY_BYTES
+        count(self.room) * ENTRY_BYTES
     }
 
     /// Whether content with this fingerprint is in the sample.
@@ -53,38 +61,57 @@ impl Prefetched {
 
     /// Notes that a block has this content, or a slot of it.
     pub fn note(&mut self, fp: Fingerprint, pbn: Pbn) {
-        if self.room == 0 || self.places.insert(fp, pbn).is_some() {
+        if self.room == 0 {
             return;
         }
-        self.order.push_back(fp);
-        let oldest = if self.order.len() > self.room { self.order.pop_front() } else { None };
-        if let Some(oldest) = oldest {
-            self.places.remove(&oldest);
+        if let Some(entry) = self.entries.get_mut(&fp) {
+            entry.pbn = pbn;
+            return;
+        }
+        if self.entries.len() == self.room {
+            self.forget_oldest();
+        }
+        self.entries.insert(fp, Entry { pbn, number: self.next });
+        self.order.push_back((fp, self.next));
+        self.next += 1;
+        if self.order.len() > 2 * self.room {
+            let entries = &self.entries;
+            self.order.retain(|(fp, number)| entries.get(fp).is_some_and(|entry| entry.number == *number));
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        while let Some((fp, number)) = self.order.pop_front() {
+            if self.entries.get(&fp).is_some_and(|entry| entry.number == number) {
+                self.entries.remove(&fp);
+                return;
+            }
         }
     }
 
     /// The block that has this content, or had it.
     pub fn place(&self, fp: &Fingerprint) -> Option<Pbn> {
-        if self.places.is_empty() { None } else { self.places.get(fp).copied() }
+        if self.entries.is_empty() { None } else { self.entries.get(fp).map(|entry| entry.pbn) }
     }
 
     /// Removes the entry of this content, by which nothing was found.
     pub fn forget(&mut self, fp: &Fingerprint) {
-        self.places.remove(fp);
+        self.entries.remove(fp);
     }
 
-    /// Notes that content was written whose fingerprint this is, and that a duplicate of it was found in this block.
-    pub fn found(&mut self, fp: &Fingerprint, pbn: Pbn) {
-        if self.place(fp) == Some(pbn) {
+    /// Notes that content with this fingerprint was written, and found in this block. Returns whether that was by its entry.
+    pub fn found(&mut self, fp: &Fingerprint, pbn: Pbn) -> bool {
+        let is_hit = self.place(fp) == Some(pbn);
+        if is_hit {
             self.forget(fp);
             self.hits += 1;
         }
+        is_hit
     }
 
     /// Its counts.
     pub fn counts(&self) -> PrefetchCounts {
-        use crate::units::count;
-        PrefetchCounts { entries: count(self.places.len()), capacity: count(self.room), hits: self.hits }
+        PrefetchCounts { entries: count(self.entries.len()), capacity: count(self.room), hits: self.hits }
     }
 }
 
@@ -114,6 +141,17 @@ mod tests {
         assert_eq!(read.place(&fp(4)), Some(Pbn(44)), "the newest place counts");
         read.forget(&fp(4));
         assert_eq!(read.place(&fp(4)), None);
+    }
+
+    /// Entries that have hit leave no traces that would push out those that come again.
+    #[test]
+    fn content_that_comes_again_stays_as_long_as_other_content() {
+        let mut read = Prefetched::new(8 * ENTRY_BYTES);
+        for round in 0..100 {
+            (1..=8).for_each(|n| read.note(fp(n), Pbn(10 * n)));
+            assert!((1..=8).all(|n| read.found(&fp(n), Pbn(10 * n))), "round {round}");
+            assert!(read.order.len() <= 16, "{}", read.order.len());
+        }
     }
 
     #[test]

@@ -109,7 +109,10 @@ fn link_duplicate(
     content: NamedContent<'_>,
 ) {
     store.io.ledger.duplicates += 1;
-    store.prefetched.found(&content.name.value, pbn);
+    if store.prefetched.found(&content.name.value, pbn) {
+        // It may come more often than once, and its entry is gone.
+        store.index.insert(&content.name.value, pbn);
+    }
     answers.promise_block(store, request, store.tables.open.number, lbn, (pbn, slot), content);
     store.add_links(pbn, 1);
     store.set_point(lbn, MapEntry::Block { pbn, slot });

@@ -218,9 +218,11 @@ impl Requests {
     /// Notes the place of content that is in memory.
     fn note_what_was_here(&self, store: &mut Store, op: usize, place: Place, here: &Slice) {
         let is_marked = self.reads[op].request.policies.of(self.reads[op].pieces.len()).is_prefetched();
-        if place.1 > 0 && (is_marked || !store.index.is_whole()) {
-            note_place(store, is_marked, fingerprint_in(here.block(0), place), place.0);
+        if !is_marked && store.index.is_whole() {
+            return;
         }
+        let fingerprint = if place.1 > 0 { fingerprint_in(here.block(0), place) } else { store.fingerprint_here(place.0) };
+        note_place(store, is_marked, fingerprint, place.0);
     }
 
     /// Gives a whole block its fingerprint again, where a crash took it.

@@ -67,6 +67,18 @@ impl Store {
         is_named(&self.tables.open) || self.tables.committing.as_ref().is_some_and(is_named) || self.settle.names(pbn)
     }
 
+    /// The fingerprint of a whole block, if it is known without I/O.
+    pub fn fingerprint_here(&self, pbn: Pbn) -> Option<Fingerprint> {
+        let entry = match self.space.pending.get(pbn).filter(|pending| pending.waits) {
+            Some(pending) => FingerprintEntry { kind: pending.kind, value: pending.fingerprint },
+            None => {
+                let (page, at) = self.geometry.fingerprint_of(pbn);
+                self.tables.pages.peek(page)?.fingerprint(at)
+            }
+        };
+        (entry.kind == Kind::Fingerprint).then_some(entry.value)
+    }
+
     /// Whether nothing under way changes the block's fingerprint.
     fn may_get_fingerprint(&self, pbn: Pbn) -> bool {
         !self.is_being_named(pbn)

@@ -49,7 +49,7 @@ use std::sync::Arc;
 const SKIPPED_SHARE: u64 = 8;
 
 /// The parts of the memory for the index that are at least and at most for what was read.
-const PREFETCHED_SHARES: (u64, u64) = (256, 16);
+const PREFETCHED_SHARES: (u64, u64) = (256, 4);
 
 /// The keys by which this volume makes fingerprints and authenticators.
 pub(crate) struct Keys {

@@ -155,6 +155,13 @@ impl Joiner {
         self.owed.clear();
     }
 
+    /// Begins anew at this time: bios from before it are not joined, and everything that waits is forgotten.
+    pub fn begin_at(&mut self, now: u64) {
+        self.forget_all();
+        self.owed.clear();
+        self.not_before = now;
+    }
+
     /// Forgets everything, because the ring has lost something.
     pub fn forget_all(&mut self) {
         self.tally.forgotten += self.pending as u64;

@@ -356,3 +356,15 @@ fn check(
     prop_assert_eq!(at, start + length, "runs cover the request");
     Ok(())
 }
+
+/// A request that passed before a server looked requests up has left its observation, which is none of the next one.
+#[test]
+fn bios_from_before_the_beginning_are_not_joined() {
+    let mut joiner = Joiner::new(PLENTY);
+    joiner.insert(bio(10, 7, 0, 8));
+    joiner.begin_at(20);
+    joiner.insert(bio(15, 8, 0, 8));
+    joiner.insert(bio(21, 9, 0, 8));
+    assert_eq!(taken(&mut joiner, 0, 8), [(8, Ok(9))]);
+    assert_eq!(joiner.pending(), 0);
+}
