@@ -96,11 +96,8 @@ impl Store {
         if matches!(compared, Comparison::Differs(_)) {
             return Ok(None);
         }
-        if let Some(pbn) = self.prefetched.place(fp).filter(|&pbn| !self.is_excluded(pbn, compared)) {
-            match self.confirmed_or_expected(lbn, pbn, fp, compared)? {
-                Some(slot) => return Ok(Some((pbn, slot))),
-                None => self.prefetched.forget(fp),
-            }
+        if let Some(place) = self.read_before(lbn, fp, compared)? {
+            return Ok(Some(place));
         }
         let mut has_any = false;
         for nth in 0.. {
@@ -119,6 +116,17 @@ impl Store {
             }
         }
         self.follower(lbn, fp, compared, !has_any)
+    }
+
+    /// A block with this content that was read before, and its slot.
+    fn read_before(&mut self, lbn: Lbn, fp: &Fingerprint, compared: Comparison) -> Result<Option<(Pbn, u8)>, Blocked> {
+        let Some(pbn) = self.prefetched.place(fp).filter(|&pbn| !self.is_excluded(pbn, compared)) else { return Ok(None) };
+        // Unlike those of the index, its entry does not go when the block loses its own.
+        let found = if self.tables.is_losing_its_name(pbn) { None } else { self.confirmed_or_expected(lbn, pbn, fp, compared)? };
+        if found.is_none() {
+            self.prefetched.forget(fp);
+        }
+        Ok(found.map(|slot| (pbn, slot)))
     }
 
     /// A block with this content that goes on with a run of duplicates, and its slot. It may wait for the page of the likeliest one.
@@ -296,6 +304,20 @@ mod tests {
     use super::*;
     use crate::buffer::BufferMut;
     use crate::format::page::Region;
+
+    /// The place of content that was read is older than the removal of its block's entry, which the page does not show yet.
+    #[test]
+    fn content_that_was_read_is_not_linked_to_a_block_that_loses_its_entry() {
+        let mut store = crate::test_kit::store();
+        let (content, fp) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint::of_digest(&[5; 20]));
+        store.prefetched.note(fp, Pbn(10));
+        let waits = store.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
+        assert!(matches!(waits, Err(Blocked::Page(_))), "its entry has to confirm it");
+        store.tables.open.removed.insert(Pbn(10));
+        let found = store.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
+        assert!(matches!(found, Ok(DuplicateSearch::New)));
+        assert_eq!(store.prefetched.place(&fp), None);
+    }
 
     #[test]
     fn a_write_waits_for_the_page_of_the_block_that_most_likely_goes_on_with_its_run() {
