@@ -1,8 +1,7 @@
 //! Policies: the treatment of blocks because of what is known of them beforehand (Using Hints, section 3).
 //!
 //! 1. A policy is advice: a wrong, late or missing one costs duplicates or units, never data.
-//! 2. A request brings one for each of its blocks. What holds for a block in the end, [`Store::policy_of`](crate::store::Store::policy_of)
-//!    says, and nobody else.
+//! 2. A request brings one for each of its blocks. What holds for a block in the end, `Store::policy_of` says, and nobody else.
 
 use std::sync::Arc;
 

@@ -91,8 +91,7 @@ pub fn repair_superblock(page: &mut [u8; BLOCK_SIZE]) {
 
 /// Makes the superblock of a new volume, as copy number `copy`.
 pub fn sound_superblock(copy: usize) -> Box<[u8; BLOCK_SIZE]> {
-    let geometry =
-        Geometry::plan(Bytes(64 << 20), &Wish::default()).expect("64 MiB are enough");
+    let geometry = Geometry::plan(Bytes(64 << 20), &Wish::default()).expect("64 MiB are enough");
     let superblock = Superblock::new(geometry, [7; 16], [9; 32], Algorithm::Blake3, &Settings::default());
     let mut page = Box::new([0; BLOCK_SIZE]);
     superblock.encode(copy, &mut page);

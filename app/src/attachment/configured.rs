@@ -90,7 +90,7 @@ fn parse(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((volume, words.into_iter().flatten().chain(rules.into_iter().flatten()).collect()))
 }
 
-/// Returns the rules of tables [[hint]], as the hidden option that brings them.
+/// Returns the rules of tables named `hint`, as the hidden option that brings them.
 fn rule_words(rules: Value) -> Result<Vec<String>, String> {
     let rules: Vec<Rule> = rules.try_into().map_err(|error: toml::de::Error| format!("hint: {}", error.message()))?;
     let word = |(i, rule): (usize, &Rule)| {

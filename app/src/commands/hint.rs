@@ -14,7 +14,7 @@ use words::{Add, List, Remove};
 ///
 /// A block device does not know what it is given; the kernel does, and tells the server who writes: file, process, control group, whether
 /// it is metadata of a file system. A rule has one condition or several, which all have to hold, and one act or several. Rules are advice:
-/// where nothing is known of a request, it is served as without them. They are kept in the volume; tables [[hint]] of
+/// where nothing is known of a request, it is served as without them. They are kept in the volume; tables named `hint` in
 /// /etc/onefold/NAME.toml have rules of a host.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
