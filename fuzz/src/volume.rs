@@ -120,7 +120,7 @@ fn formatted(mode: CommitMode) -> Vec<u8> {
     let wish = Wish { logical_blocks: Some(400), reserve_blocks: Some(8), guard: false, notes_blocks: 0 };
     let geometry = Geometry::plan_tiny(Bytes(MEDIUM_BYTES), &wish).expect("it fits");
     let mut superblock = Superblock::new(geometry, UUID, [9; 32], Algorithm::Blake3, &settings(mode));
-    superblock.protected = vec![ProtectedRange { first: Lbn(30), blocks: 2 }];
+    superblock.protected = vec![ProtectedRange { first: Lbn(30), blocks: 2, is_found: false }];
     let mut medium = vec![0; index(MEDIUM_BYTES)];
     for step in format(&superblock, Bytes(MEDIUM_BYTES), &[]) {
         if let FormatStep::Write { at, page } = step {
