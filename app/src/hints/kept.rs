@@ -9,8 +9,8 @@ use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, count, index};
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// The level of zstd: the text is small, and written seldom.
-const LEVEL: i32 = 12;
+/// The level of zstd: the text is written seldom, and 10,000 files are to have room.
+const LEVEL: i32 = 19;
 /// The most bytes of a text, against damage that would unpack to more.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 
