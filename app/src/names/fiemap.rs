@@ -26,5 +26,5 @@ pub fn extents(path: &Path, mut see: impl FnMut(&Extent)) -> io::Result<()> {
             see(&Extent { file_offset: extent.logical, place: extent.place() });
         }
     })?;
-    if is_known { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+    if is_known { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)) }
 }

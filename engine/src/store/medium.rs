@@ -19,12 +19,14 @@ pub(crate) struct SuperblockUpdates {
     pub is_asked: bool,
     /// The update that is under way says that entries may say that a block stays apart.
     pub marks_apart: bool,
+    /// The durable updates that did.
+    pub marked: u8,
 }
 
 /// The medium of an open volume.
 pub(crate) struct Medium {
     pub superblock: Superblock,
-    /// Whether the superblock on the medium says that entries may say that a block stays apart.
+    /// Whether each pair of copies of the superblock on the medium says that entries may say that a block stays apart.
     pub is_marked_apart: bool,
     /// Whether an update of the superblock is under way.
     pub is_busy: bool,

@@ -17,6 +17,9 @@ use crate::io::IoFor;
 use crate::io::Stage;
 use crate::units::BLOCK_SIZE;
 
+/// The pairs of copies, which updates write in turn.
+const PAIRS: u8 = 2;
+
 impl Store {
     /// Begins an update.
     pub fn write_superblock(&mut self) {
@@ -41,7 +44,12 @@ impl Store {
 
     /// Notes that the update is durable.
     pub fn superblock_is_durable(&mut self) {
-        self.medium.is_marked_apart |= self.medium.updates.marks_apart;
+        if self.medium.updates.marks_apart && !self.medium.is_marked_apart {
+            // The first update has reached one pair of copies, the next one reaches the other: whichever survives has the mark.
+            self.medium.updates.marked += 1;
+            self.medium.is_marked_apart = self.medium.updates.marked == PAIRS;
+            self.medium.updates.is_asked |= !self.medium.is_marked_apart;
+        }
     }
 
     /// Whether an update is due for the ledger alone, because clients have written much since the last one, or somebody has asked for it.

@@ -25,10 +25,12 @@ fn opened(medium: Vec<u8>, mode: CommitMode) -> Machine {
 fn with_blocks_apart(mode: CommitMode) -> Machine {
     let mut m = opened(blank(32 << 20, None), mode);
     m.policies = Policies::Same(Policy::DEFAULT.apart());
-    // The first one has the superblock updated.
-    write_content(&mut m, 0, 100);
-    m.flush();
-    m.pass_ms(10);
+    // The first one has the superblock updated, which takes two commits: one for each pair of its copies.
+    for lbn in [0, 20] {
+        write_content(&mut m, lbn, 100 + lbn);
+        m.flush();
+        m.pass_ms(10);
+    }
     (1..=8).for_each(|n| write_content(&mut m, n, n));
     m.flush();
     m.policies = Policies::default();
