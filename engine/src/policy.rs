@@ -48,12 +48,6 @@ impl Policy {
         Self(self.0 | other.0)
     }
 
-    /// Whether nothing is known.
-    #[must_use]
-    pub const fn is_default(self) -> bool {
-        self.0 == 0
-    }
-
     /// Whether the block stays apart: it has a checksum and no fingerprint.
     #[must_use]
     pub const fn is_apart(self) -> bool {
@@ -116,7 +110,7 @@ mod tests {
         let (plain, unindexed) = (Policy::DEFAULT.plain(), Policy::DEFAULT.unindexed());
         assert!(!plain.is_apart() && !plain.compresses() && plain.is_indexed());
         assert!(!unindexed.is_apart() && unindexed.compresses() && !unindexed.is_indexed());
-        assert!(plain.and(unindexed) == Policy::DEFAULT.unindexed().plain() && !plain.and(unindexed).is_default());
+        assert!(plain.and(unindexed) == Policy::DEFAULT.unindexed().plain());
     }
 
     #[test]

@@ -161,12 +161,6 @@ impl Rule {
     pub fn wants_files(&self) -> bool {
         self.file.is_some() || !self.files.is_empty()
     }
-
-    /// Whether it has this act.
-    #[must_use]
-    pub fn does(&self, act: Act) -> bool {
-        self.act.contains(&act)
-    }
 }
 
 impl Act {
