@@ -149,6 +149,10 @@ fn what_makes_no_sense_changes_nothing() {
     home.complaint(3, &["hint", "remove", IMAGE, "7"], "no rule 7");
     home.complaint(11, &["hint", "add", IMAGE, "nodedup", "--path", "/etc/passwd"], "NBD");
     home.says(0, &["detach", IMAGE]);
+    home.attach(IMAGE, &["--read-only"]);
+    home.complaint(11, &["hint", "add", IMAGE, "nodedup", "--meta"], "is read-only");
+    home.says(0, &["detach", IMAGE]);
+    assert_eq!(home.json(&["hint", "list", IMAGE])["rules"].as_array().map(Vec::len), Some(0));
 }
 
 /// Rules that are too many for the room that a volume has are refused, and those that it has stay.

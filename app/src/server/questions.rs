@@ -105,8 +105,9 @@ impl Answers {
     fn change_hints(&self, order: HintOrder) -> Outcome<Value> {
         let path = self.plan.path.display();
         let hints = self.served.hints().ok_or_else(|| Failed::new(Exit::State, format!("{path} is passed through: it has no rules")))?;
-        if self.plan.options.read_only {
-            return Err(Failed::new(Exit::State, format!("{path} is attached read-only: its rules stay as they are")));
+        // After a failure of the device (A5), or when another host has claimed the volume, nothing is written any more.
+        if self.served.condition().state.starts_with("read-only") {
+            return Err(Failed::new(Exit::State, format!("{path} is read-only: its rules stay as they are")));
         }
         let changed = match order {
             HintOrder::Add { rules } => {
