@@ -5,6 +5,8 @@
 //! 2. What was written before may share its block, or have a fingerprint by which others will. It is moved, as a write of no bytes: the
 //!    LBN keeps its content, whatever happens meanwhile.
 //! 3. Ranges are advice: a block that cannot be read, or for which there is no room, stays where it is.
+//! 4. A range that was found is in the superblock of a volume that was closed in order only if it is parted; what a crash leaves is looked
+//!    at anew.
 
 use crate::answers::Answers;
 use crate::format::PageId;
@@ -31,9 +33,16 @@ pub(crate) struct Parting {
     moving: Vec<Lbn>,
     /// It waits for a page, or for a move to end.
     waits: bool,
+    /// Ranges of before may not be parted.
+    is_unsure: bool,
 }
 
 impl Parting {
+    /// Returns one for a volume that is being opened. `was_closed`: the volume was closed in order.
+    pub fn new(was_closed: bool) -> Self {
+        Self { is_unsure: !was_closed, ..Self::default() }
+    }
+
     /// Protects these ranges, and no others that were found before. Ranges beyond the room that the superblock has are left out.
     #[cold]
     pub fn protect(&mut self, store: &mut Store, ranges: Vec<ProtectedRange>) {
@@ -46,13 +55,21 @@ impl Parting {
         let before = store.medium.superblock.protected.clone();
         let owned = before.iter().copied().filter(|range| !range.is_found);
         let wanted: Vec<ProtectedRange> = owned.chain(found).take(PROTECTED_MAX).collect();
-        if wanted == before {
-            return;
+        let is_parted = |range: &&ProtectedRange| !self.is_unsure && before.contains(range);
+        self.left.extend(wanted.iter().rev().filter(|range| !is_parted(range)));
+        self.is_unsure = false;
+        if wanted != before {
+            store.medium.protect(wanted);
         }
-        self.left.extend(wanted.iter().rev().filter(|range| !before.contains(range)));
-        store.medium.protect(wanted);
         self.waits = false;
         store.io.schedule.more_background = true;
+    }
+
+    /// Forgets the ranges that were found if one of them is not parted yet: the volume is being closed.
+    pub fn closes(&self, store: &mut Store, answers: &Answers) {
+        if !self.left.is_empty() || self.moving.iter().any(|&lbn| answers.is_moving(lbn)) {
+            store.medium.superblock.protected.retain(|range| !range.is_found);
+        }
     }
 
     /// Whether it has nothing to do, or waits.

@@ -281,7 +281,7 @@ impl Engine {
 
     /// Goes on with closing after a flush.
     pub(super) fn closing_flushed(&mut self) {
-        let Self { store, scheme, background, .. } = self;
+        let Self { store, scheme, answers, background, .. } = self;
         if store.io.failed {
             return self.go_on_closing();
         }
@@ -298,6 +298,7 @@ impl Engine {
                 // The next opening goes on with these.
                 store.medium.superblock.recount_position = background.recount.position();
                 background.scrub.closes(store);
+                background.parting.closes(store, answers);
                 store.medium.superblock.garbage_possible &= !store.space.returned.is_unsaid;
                 store.write_superblock();
             }

@@ -49,6 +49,7 @@ impl Engine {
         let recount = Recount::new(superblock.garbage_possible || !superblock.keeps_counts(), from);
         let rebuild = IndexRebuild::new(superblock.allocation_cursor, superblock.geometry.pages_of_blocks(Region::Fingerprints));
         let journal = Journal::new(settings.facts.journal_lost);
+        let parting = Parting::new(superblock.clean);
         let store = Store::new(superblock, settings, home, accountant, now);
         Self {
             answers: Answers::new(journal),
@@ -61,7 +62,7 @@ impl Engine {
                 out_of_line: OutOfLine::new(&store),
                 scrub: Scrub::new(&store),
                 marking: Marking::default(),
-                parting: Parting::default(),
+                parting,
             },
             store,
             close_asked: false,

@@ -159,3 +159,31 @@ fn overlapping_ranges_move_a_block_once() {
         assert!((0..10).all(|n| reads(&mut m, 100 + n, n)), "{mode:?}");
     }
 }
+
+/// A server that dies, or is closed, before everything is parted leaves the rest to the next one.
+#[test]
+fn what_was_left_is_parted_by_the_next_server() {
+    for mode in MODES {
+        for is_closed in [false, true] {
+            let mut m = two_copies(mode);
+            m.keeps_digests = true;
+            protect(&mut m, &[range(100, 10)]);
+            assert!(chosen(&m.medium).expect("a volume").protected.contains(&range(100, 10)), "{mode:?}");
+            m.keeps_digests = false;
+            let left: Vec<u64> = (0..10).filter(|n| block_of(&mut m, 100 + n) == block_of(&mut m, 1000 + n)).collect();
+            assert!(!left.is_empty(), "{mode:?}: some are still to be moved");
+            if is_closed {
+                m.feed(Event::Close);
+                // The moves that are under way end first, and no others begin.
+                for event in std::mem::take(&mut m.digests) {
+                    m.feed(event);
+                }
+            }
+            let medium = if is_closed { m.close() } else { m.medium };
+            let mut m = opened(medium, mode);
+            protect(&mut m, &[range(100, 10)]);
+            assert!((0..10).all(|n| block_of(&mut m, 100 + n) != block_of(&mut m, 1000 + n)), "{mode:?}, closed: {is_closed}");
+            assert!((0..10).all(|n| reads(&mut m, 100 + n, n) && reads(&mut m, 1000 + n, n)), "{mode:?}");
+        }
+    }
+}
