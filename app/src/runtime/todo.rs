@@ -12,8 +12,8 @@ pub type Done = Box<dyn FnOnce(Reply) + Send>;
 pub struct Waiting {
     pub done: Done,
     pub op: Op,
-    /// The arrival of the request.
-    pub since: Instant,
+    /// The arrival of a client's request; none if it is the runtime's own, of which nothing is counted or recorded.
+    pub since: Option<Instant>,
 }
 
 /// The work that is done once the lock is released.

@@ -227,7 +227,7 @@ impl Volume {
         }
         let left = std::mem::take(&mut *self.left());
         for (mut request, waiting) in left.into_iter().chain(requests) {
-            if self.tap.is_on() {
+            if self.tap.is_on() && waiting.since.is_some() {
                 // This is the order of admission.
                 self.tap.tell(&Asked::by(&request), |wants| content_of(&request, wants));
             }
@@ -264,7 +264,7 @@ impl Volume {
             Action::Compress { io, block } => todo.compressions.push((io, block)),
             Action::Reply { request, reply } => {
                 let Waiting { done, op, since } = core.requests.remove(index(request.0));
-                todo.replies.push((op, since));
+                todo.replies.extend(since.map(|since| (op, since)));
                 todo.answers.push((done, reply));
             }
             Action::Wake { at } => self.timer.set(at),
@@ -335,7 +335,10 @@ impl Volume {
             let payload =
                 buffer.map(|buffer| Payload { buffer: buffer.freeze(), digests: digests.next().expect("each write has digests") });
             let id = RequestId(u64::MAX);
-            (Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, policies }, Waiting { done, op, since })
+            (
+                Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, policies },
+                Waiting { done, op, since: Some(since) },
+            )
         };
         batch.into_iter().zip(policies).map(request_of).collect()
     }

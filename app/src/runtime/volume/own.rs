@@ -7,7 +7,7 @@ use onefold_engine::policy::Policies;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, Lbn, index};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 impl Volume {
     /// The layouts of the file systems on it.
@@ -33,7 +33,7 @@ impl Volume {
             fua: false,
             policies: Policies::default(),
         };
-        self.feed(&mut Vec::new(), vec![(request, Waiting { done, op, since: Instant::now() })]);
+        self.feed(&mut Vec::new(), vec![(request, Waiting { done, op, since: None })]);
         let Ok(Reply::Data(segments)) = hear.recv_timeout(patience) else { return None };
         let mut block = Box::new([0; BLOCK_SIZE]);
         let mut at = 0;
