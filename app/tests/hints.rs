@@ -3,6 +3,7 @@
 mod common;
 
 use common::home::Home;
+use common::nbd_client::{Client, FLUSH};
 use common::{Dice, have, may_mount, run, skipped};
 use serde_json::Value;
 use std::path::Path;
@@ -293,4 +294,54 @@ fn copies_that_a_file_system_keeps_are_protected() {
     let dumped: Value = serde_json::from_str(&dumped).unwrap();
     assert_eq!(dumped["protected"][0][0], 0, "{}", dumped["protected"]);
     volume.home.says(0, &["check", "--data", IMAGE]);
+}
+
+/// Content that was shared before is parted, and shared again by nobody, until the rule goes.
+#[test]
+fn lbns_that_are_never_shared_are_parted() {
+    let home = Home::new();
+    home.says(0, &["create", IMAGE, "--size", "64M"]);
+    let socket = home.attach(IMAGE, &[]);
+    let mut client = Client::ready_for(Path::new(&socket), false, "");
+    let content = noise(1, 20);
+    for first in [0, 100, 200] {
+        assert_eq!(client.write(0, first * 4096, &content), Ok(()));
+    }
+    client.command(FLUSH, 0, 0, 0).unwrap();
+    let counts = || {
+        let stats = home.json(&["stats", IMAGE]);
+        [&stats["protection"]["blocks"], &stats["dedup"]["new_blocks"]].map(|count| count.as_u64().unwrap())
+    };
+    let new_blocks = counts()[1];
+    let wait_for = |protected| {
+        let begin = Instant::now();
+        while counts() != [protected, new_blocks + 5] {
+            assert!(begin.elapsed() < PATIENCE, "{:?}", counts());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    home.says(0, &["hint", "add", IMAGE, "never-share", "--lbn", "105-109"]);
+    wait_for(5);
+    // With other conditions a rule is about what is written from now on.
+    home.says(0, &["hint", "add", IMAGE, "never-share", "--lbn", "0-9", "--process", "dd"]);
+    wait_for(5);
+    home.says(0, &["detach", IMAGE]);
+    let dumped = home.json(&["dump", IMAGE]);
+    assert_eq!(dumped["protected"], serde_json::json!([[105, 5]]), "{}", dumped["protected"]);
+    let kind_of = |lbn: u64| home.json(&["dump", IMAGE, "--lbn", &lbn.to_string()])["leads_to"]["kind"].clone();
+    let apart: Vec<u64> = (100..120).filter(|&lbn| kind_of(lbn) == "checksum").collect();
+    assert_eq!(apart, [105, 106, 107, 108, 109]);
+    home.says(0, &["check", "--data", IMAGE]);
+    // The rule goes, and so does the protection.
+    let socket = home.attach(IMAGE, &[]);
+    home.says(0, &["hint", "remove", IMAGE, "1", "2"]);
+    let new_blocks = counts()[1];
+    let begin = Instant::now();
+    while counts()[0] != 0 {
+        assert!(begin.elapsed() < PATIENCE, "{:?}", counts());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut client = Client::ready_for(Path::new(&socket), false, "");
+    assert_eq!(client.write(0, 100 * 4096, &content), Ok(()));
+    assert_eq!(counts()[1], new_blocks);
 }

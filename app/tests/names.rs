@@ -250,46 +250,91 @@ impl Drop for Mounted {
     }
 }
 
+/// A volume with ext4, two files of the same random blocks, one of which has rotted.
+struct Rotten {
+    home: Home,
+    at: PathBuf,
+    _mounted: Mounted,
+}
+
+/// The block of each file that has rotted.
+const ROTTEN: usize = 11;
+
+impl Rotten {
+    /// None, with a word, where that cannot be had.
+    fn new(test: &str) -> Option<Self> {
+        if !may(test, &["mkfs.ext4"]) {
+            return None;
+        }
+        let home = Home::new();
+        home.says(0, &["create", "disk.img", "--size", "128M", "--sparse"]);
+        let device = home.says(0, &["attach", "--fuse", "--memory", "16M", "disk.img"]).trim().to_owned();
+        run(Command::new("mkfs.ext4").args(["-q", &device]));
+        let at = PathBuf::from(home.path("mounted"));
+        std::fs::create_dir(&at).unwrap();
+        run(Command::new("mount").arg(&device).arg(&at));
+        let mounted = Mounted(at.clone());
+        let mut content = vec![0; 40 * 4096];
+        Dice(7).fill(&mut content);
+        // The copy has the same blocks of the store.
+        for name in ["lost", "copy"] {
+            std::fs::write(at.join(name), &content).unwrap();
+            rustix::fs::sync();
+        }
+        let sound = home.json(&["scrub", "disk.img", "--rate", "1G"]);
+        assert!(sound["damaged_blocks"] == 0 && sound.get("names").is_none(), "{sound:#}");
+        let store = home.read("disk.img");
+        let block = &content[ROTTEN * 4096..][..4096];
+        let place = store.chunks(4096).position(|bytes| bytes == block).expect("it is stored as it is") * 4096;
+        let file = std::fs::File::options().write(true).open(home.path("disk.img")).unwrap();
+        file.write_all_at(&[store[place + 99] ^ 1], u64::try_from(place).unwrap() + 99).unwrap();
+        file.sync_all().unwrap();
+        Some(Self { home, at, _mounted: mounted })
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.at.join(name).display().to_string()
+    }
+}
+
 #[test]
 fn a_scrub_names_the_file_that_has_lost_content() {
-    if !may("a_scrub_names_the_file_that_has_lost_content", &["mkfs.ext4"]) {
-        return;
-    }
-    let home = Home::new();
-    home.says(0, &["create", "disk.img", "--size", "128M", "--sparse"]);
-    let device = home.says(0, &["attach", "--fuse", "--memory", "16M", "disk.img"]).trim().to_owned();
-    run(Command::new("mkfs.ext4").args(["-q", &device]));
-    let at = PathBuf::from(home.path("mounted"));
-    std::fs::create_dir(&at).unwrap();
-    run(Command::new("mount").arg(&device).arg(&at));
-    let mounted = Mounted(at.clone());
-    let mut content = vec![0; 40 * 4096];
-    Dice(7).fill(&mut content);
-    // The copy has the same blocks of the store.
-    for name in ["lost", "copy"] {
-        std::fs::write(at.join(name), &content).unwrap();
-        rustix::fs::sync();
-    }
-    let sound = home.json(&["scrub", "disk.img", "--rate", "1G"]);
-    assert!(sound["damaged_blocks"] == 0 && sound.get("names").is_none(), "{sound:#}");
-    let store = home.read("disk.img");
-    let block = &content[11 * 4096..12 * 4096];
-    let place = store.chunks(4096).position(|bytes| bytes == block).expect("it is stored as it is") * 4096;
-    let file = std::fs::File::options().write(true).open(home.path("disk.img")).unwrap();
-    file.write_all_at(&[store[place + 99] ^ 1], u64::try_from(place).unwrap() + 99).unwrap();
-    file.sync_all().unwrap();
+    let Some(rotten) = Rotten::new("a_scrub_names_the_file_that_has_lost_content") else { return };
+    let home = &rotten.home;
     let (report, _) = home.expect(6, &["scrub", "disk.img", "--rate", "1G", "--json"]);
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     let files: Vec<_> =
         report["names"].as_array().unwrap().iter().map(|named| (named["path"].as_str(), named["file_offset"].as_u64())).collect();
-    let path = |name: &str| at.join(name).display().to_string();
-    let (lost, copy) = (path("lost"), path("copy"));
-    let offset = Some(11 * 4096);
+    let (lost, copy) = (rotten.path("lost"), rotten.path("copy"));
+    let offset = Some(u64::try_from(ROTTEN).unwrap() * BLOCK);
     assert!(files.len() == 2 && files.contains(&(Some(&lost), offset)) && files.contains(&(Some(&copy), offset)), "{report:#}");
     let (table, _) = home.expect(6, &["scrub", "disk.img", "--status"]);
     assert!(table.contains(&format!("{lost}, from byte 45056 on")) && table.contains("LBN"), "{table}");
     let (table, _) = home.expect(6, &["scrub", "disk.img", "--status", "--no-names"]);
     assert!(!table.contains("LBN") && !table.contains(&lost), "{table}");
-    drop(mounted);
-    home.says(0, &["detach", "disk.img"]);
+}
+
+/// Nobody has to ask: a read that fails is among the notices, with each file that has lost content.
+#[test]
+fn a_read_error_names_the_file() {
+    let Some(rotten) = Rotten::new("a_read_error_names_the_file") else { return };
+    run(Command::new("sysctl").args(["-q", "vm.drop_caches=3"]));
+    let file = std::fs::File::open(rotten.path("copy")).unwrap();
+    let mut block = [0; 4096];
+    assert!(file.read_exact_at(&mut block, u64::try_from(ROTTEN).unwrap() * BLOCK).is_err(), "the content is damaged");
+    let begin = Instant::now();
+    let named = |name: &str| format!("{}, from byte 45056 on", rotten.path(name));
+    loop {
+        let status = rotten.home.says(0, &["status", "disk.img"]);
+        if ["lost", "copy"].iter().all(|name| status.contains(&named(name))) {
+            assert!(status.contains("damaged at LBN"), "{status}");
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "no name is told: {status}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // The same block is named once.
+    assert!(file.read_exact_at(&mut block, u64::try_from(ROTTEN).unwrap() * BLOCK).is_err());
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(rotten.home.says(0, &["status", "disk.img"]).matches(&named("copy")).count(), 1);
 }

@@ -66,6 +66,14 @@ pub fn links(record: &Record, pbns: &BTreeSet<u64>) -> Outcome<Vec<Stretch>> {
     }
 }
 
+/// Returns the blocks of content that were found damaged since the volume was attached.
+///
+/// # Errors
+/// When its server does not answer, or is an older one.
+pub fn damaged(record: &Record) -> Outcome<BTreeSet<u64>> {
+    answer(record, &ServerRequest::Damaged)
+}
+
 fn answer<T: DeserializeOwned>(record: &Record, question: &ServerRequest) -> Outcome<T> {
     serde_json::from_value(ask(record, question)?).map_err(|e| Failed::system("unexpected reply from the server", e))
 }

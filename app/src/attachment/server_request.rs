@@ -20,6 +20,8 @@ pub enum ServerRequest {
     Extents(ExtentCounts),
     /// Go on with a search for the bytes that lie in some blocks.
     Links(LinkSearch),
+    /// The answer is a list of the blocks of content that were found damaged.
+    Damaged,
     /// End all waiting for room: the client is about to flush the device, and the flush waits for those writes.
     EndWaiting,
     /// An order for the work out of line.
@@ -59,7 +61,7 @@ pub enum ServerRequest {
 impl ServerRequest {
     /// Whether the question may be asked again where nobody knows if a server that died has heard it.
     pub(super) fn changes_nothing(&self) -> bool {
-        matches!(self, Self::Status | Self::Stats | Self::Extents(_) | Self::Links(_))
+        matches!(self, Self::Status | Self::Stats | Self::Extents(_) | Self::Links(_) | Self::Damaged)
     }
 }
 

@@ -141,7 +141,11 @@ impl Report for Checked {
             } else {
                 "Nothing is left to repair: only writing or discarding what is lost ends that. A copy may have its files.".to_owned()
             };
-            return table.line("The volume is DAMAGED.").line(advice);
+            let names = format!(
+                "Attached, and with its file systems mounted, `onefold scrub {}` names the files that have lost content.",
+                self.path.display()
+            );
+            return table.line("The volume is DAMAGED.").line(advice).line(names);
         }
         if self.garbage == 0 {
             return table.line(whole);

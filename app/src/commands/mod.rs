@@ -4,6 +4,7 @@ pub mod attach;
 mod awaited;
 pub mod check;
 pub mod create;
+mod damaged_names;
 pub mod dedup;
 pub mod detach;
 pub mod dump;

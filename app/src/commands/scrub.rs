@@ -1,8 +1,7 @@
 //! `scrub`: reads everything that an attached volume has on its device, and compares it with its checks.
 
-mod names;
-
 use super::awaited::{self, Progress};
+use super::damaged_names::DamagedNames;
 use crate::attachment::control::{OrderScrub, ServerRequest};
 use crate::attachment::find::{Found, find};
 use crate::attachment::questions;
@@ -11,11 +10,12 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
-use crate::runtime::scrub_counts::{blocks, found};
+use crate::runtime::scrub_counts::{blocks, found, name};
 use crate::runtime::volume_counts::{Scrub, VolumeCounts};
-use names::DamagedNames;
+use onefold_engine::format::superblock::ScrubPart;
 use onefold_engine::units::BLOCK_BYTES;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -143,9 +143,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let failed = what_to_do(&record, &scrub);
     let is_damaged = scrub.damaged_blocks > 0 || scrub.lost_blocks > 0;
     let patience = Duration::from_secs(arguments.names_within.into());
-    let names = (is_damaged && !arguments.no_names).then(|| DamagedNames::of(&record, &scrub, patience));
+    let names = (is_damaged && !arguments.no_names).then(|| DamagedNames::of(&record, &data(&scrub), scrub.damaged_blocks, patience));
     print(&Scrubbed { path: record.path.clone(), scrub, names }, Style::of(arguments.json));
     failed.map_or(Ok(()), Err)
+}
+
+/// The blocks of content that a scrub has listed as damaged.
+fn data(scrub: &Scrub) -> BTreeSet<u64> {
+    let data = name(ScrubPart::Data);
+    scrub.found.iter().filter(|found| found.part == data && !found.is_mended).map(|found| found.number).collect()
 }
 
 /// The way out, if something is damaged or lost.

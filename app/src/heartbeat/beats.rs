@@ -11,6 +11,7 @@ use crate::runtime::{Closing, Served};
 use crate::target::SharedTarget;
 use onefold_engine::interface::Event;
 use onefold_engine::units::BLOCK_BYTES;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -90,6 +91,10 @@ impl Served for Guarded {
             bytes: operations * BLOCK_BYTES,
         }));
         counts
+    }
+
+    fn damaged(&self) -> BTreeSet<u64> {
+        self.volume.damaged()
     }
 
     fn hints(&self) -> Option<&Arc<Hints>> {

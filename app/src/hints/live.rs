@@ -118,6 +118,11 @@ impl Live {
         self.rules.iter().map(matched)
     }
 
+    /// The LBNs that rules have protected.
+    pub(super) fn protected(&self) -> impl Iterator<Item = Range> + '_ {
+        self.rules.iter().filter_map(|rule| rule.rule.protected())
+    }
+
     /// Whether a rule names control groups, which may come and go.
     pub(super) fn minds_cgroups(&self) -> bool {
         self.rules.iter().any(|rule| rule.rule.cgroup.is_some())

@@ -45,6 +45,8 @@ pub struct Hints {
     disk: OnceLock<Disk>,
     /// The rules have changed, and so perhaps what is to be observed.
     changed: Condvar,
+    /// The function that is called whenever the rules have changed.
+    follower: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// The part that only orders of the owner change.
@@ -73,6 +75,7 @@ impl Default for Hints {
             owned: Mutex::default(),
             disk: OnceLock::new(),
             changed: Condvar::new(),
+            follower: OnceLock::new(),
         }
     }
 }
@@ -187,6 +190,17 @@ impl Hints {
         HintCounts::of(&read(&self.live), observer.as_deref(), owned.blind.clone(), self.marks.len())
     }
 
+    /// The LBNs that rules have protected.
+    #[must_use]
+    pub fn protected(&self) -> Vec<rule::Range> {
+        read(&self.live).protected().collect()
+    }
+
+    /// Has `follower` called whenever the rules have changed; only the first one is.
+    pub fn follow(&self, follower: impl Fn() + Send + Sync + 'static) {
+        drop(self.follower.set(Box::new(follower)));
+    }
+
     /// Marks a file for as long as the server lives: a program has said so itself.
     pub fn mark(&self, within: rule::Range, inode: u64, policy: Policy) {
         let is_first = self.marks.len() == 0;
@@ -225,6 +239,7 @@ impl Hints {
         drop(owned);
         self.see_whether_idle();
         self.changed.notify_all();
+        self.follower.get().into_iter().for_each(|follower| follower());
     }
 
     /// Takes another observer, or none.

@@ -21,7 +21,8 @@ pub enum Act {
     Noindex,
     /// The content that is read is likely to be written again soon, as by a copy.
     Prefetch,
-    /// The same as nodedup, for content that is stored several times on purpose.
+    /// The same as nodedup, for content that is stored several times on purpose. LBNs that have no other condition are protected: what
+    /// lies there already is moved to blocks of its own, too.
     NeverShare,
 }
 
@@ -154,6 +155,13 @@ impl Rule {
             Some(range) if range.first >= range.end => Err(format!("--lbn {range}: the last block comes before the first")),
             _ => Ok(()),
         }
+    }
+
+    /// The LBNs that it has protected, whatever is written there and by whom.
+    #[must_use]
+    pub fn protected(&self) -> Option<Range> {
+        let only_lbn = Self { act: self.act.clone(), lbn: self.lbn, ..Self::default() };
+        self.lbn.filter(|_| self.act.contains(&Act::NeverShare) && *self == only_lbn)
     }
 
     /// Whether it needs to know the file of a block.

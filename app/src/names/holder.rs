@@ -1,11 +1,11 @@
 //! The answer: bytes of a device, and the holder of each.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 
 /// Bytes of the device, and whose they are.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Named {
     /// The first byte, on the device.
     pub offset: u64,
@@ -15,7 +15,7 @@ pub struct Named {
 }
 
 /// The holder of some bytes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Holder {
     /// A file, or the entries of a directory.

@@ -60,10 +60,15 @@ impl Layouts {
                 watch.changes(lbn, buffer.block(index(lbn.0 - first)))
             };
             if changes {
-                self.state().changed = Some(Instant::now());
-                self.changed.notify_all();
+                self.look_anew();
             }
         }
+    }
+
+    /// Has the volume surveyed once more.
+    pub(super) fn look_anew(&self) {
+        self.state().changed = Some(Instant::now());
+        self.changed.notify_all();
     }
 
     /// The file systems that were found, and the blocks that are protected.

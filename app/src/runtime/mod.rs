@@ -36,6 +36,7 @@ use crate::target::SharedTarget;
 use condition::{Condition, Counts};
 use onefold_engine::interface::Event;
 use recording::tap::Tap;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
@@ -64,6 +65,11 @@ pub trait Served: Send + Sync {
 
     /// Returns its counts since it was attached.
     fn counts(&self) -> Counts;
+
+    /// Returns the blocks of content that were found damaged since it was attached, the first [`PBNS_MAX`](links::PBNS_MAX) of them.
+    fn damaged(&self) -> BTreeSet<u64> {
+        BTreeSet::new()
+    }
 
     /// Returns what is known of its requests beforehand; none where there is no engine to use it.
     fn hints(&self) -> Option<&Arc<Hints>> {

@@ -4,10 +4,14 @@ use super::hook::{Hook, Level, Warning};
 use super::messages::{KEPT_MAX, Message};
 use super::scrub_counts;
 use super::warnings;
+use crate::names::Named;
+use crate::output::size::Size;
 use onefold_engine::interface::Notice;
 use onefold_engine::stats::{Progress, Unpacked};
+use onefold_engine::units::BLOCK_BYTES;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The beginning of a line that reports the progress of an opening.
@@ -67,13 +71,25 @@ pub struct Notices {
     recounted_blocks: AtomicU64,
     damage: AtomicU64,
     hook: Option<Hook>,
+    /// Gets a word when damage is found, unless one waits there already.
+    finds: Option<SyncSender<()>>,
 }
+
+/// The most names of damaged content that are told at once.
+const NAMES_MAX: usize = 8;
 
 impl Notices {
     /// Makes an empty list; `hook` gets warnings as well.
     #[must_use]
     pub fn new(hook: Option<Hook>) -> Self {
         Self { hook, ..Self::default() }
+    }
+
+    /// Returns where words of damage arrive from now on.
+    pub fn finds(&mut self) -> Receiver<()> {
+        let (tell, hear) = sync_channel(1);
+        self.finds = Some(tell);
+        hear
     }
 
     /// Logs a notice and keeps it.
@@ -83,6 +99,8 @@ impl Notices {
         }
         if let Notice::Damage { .. } = notice {
             self.damage.fetch_add(1, Ordering::Relaxed);
+            // One that waits there says as much.
+            self.finds.iter().for_each(|finds| finds.try_send(()).unwrap_or_default());
         }
         let (text, about) = (text(notice), About::of(notice));
         self.log(level(notice), state(notice), matches!(notice, Notice::RoomAgain), &text);
@@ -96,6 +114,17 @@ impl Notices {
                     covered. The next flush fails once to report it";
         self.log(Level::Error, "serving", false, text);
         self.keep(text.to_owned(), About::Event);
+    }
+
+    /// Tells whose the content is that was found damaged.
+    pub fn tell_names(&self, names: &[Named]) {
+        let left = names.len().saturating_sub(NAMES_MAX);
+        let line = |named: &Named| format!("damaged at LBN {}, {}: {}", named.offset / BLOCK_BYTES, Size(named.bytes), named.holder);
+        let others = (left > 0).then(|| format!("damaged: {left} other pieces; `onefold scrub --status` names them all"));
+        for text in names.iter().take(NAMES_MAX).map(line).chain(others) {
+            self.log(Level::Error, "serving", false, &text);
+            self.keep(text, About::Event);
+        }
     }
 
     /// Logs a line, and passes it to the hook where it warns, or `is_awaited` there.

@@ -56,6 +56,7 @@ impl Answers {
                 Ok(found) => json(serde_json::to_value(found)),
                 Err(failure) => Err(Failed::new(Exit::DeviceFailed, format!("the volume does not find its links: {failure:?}"))),
             },
+            ServerRequest::Damaged => json(serde_json::to_value(served.damaged())),
             ServerRequest::EndWaiting => {
                 served.order(Event::EndWaiting);
                 Ok(Value::Null)

@@ -4,6 +4,7 @@
 //! 2. At the end the front-end stops first, so that every request has been answered; then a recording ends, and its client gets the
 //!    summary; then the target commits and closes.
 
+use super::naming;
 use super::questions::Answers;
 use super::recording::Recordings;
 use crate::attachment::control;
@@ -50,6 +51,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+use uuid::Uuid;
 
 /// The journal has room for one record per this many bytes of `--memory`, within bounds.
 const RING_SHARE: u64 = 1024;
@@ -270,7 +272,11 @@ impl Parts {
         let watched = self.settings.discard_freed.then_some(self.backing);
         let is_written = !self.settings.read_only;
         let owned = self.superblock.protected.iter().copied().filter(|range| !range.is_found).collect();
-        let volume = Volume::open(self.superblock, self.settings, self.device, self.pool, self.surroundings, self.notices);
+        let uuid = Uuid::from_bytes(self.superblock.uuid).to_string();
+        let mut notices = self.notices;
+        let finds = notices.finds();
+        let volume = Volume::open(self.superblock, self.settings, self.device, self.pool, self.surroundings, notices);
+        naming::begin(finds, Arc::downgrade(&volume), uuid);
         if is_written {
             survey::begin(&volume, owned);
             watch_room(watched, self.refusals, Arc::downgrade(&volume), Volume::store_has);

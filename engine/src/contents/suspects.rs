@@ -51,6 +51,11 @@ impl Suspects {
         }
     }
 
+    /// Those of now, in order.
+    pub fn all(&self) -> impl Iterator<Item = Pbn> + '_ {
+        self.blocks.iter().copied()
+    }
+
     /// The number of the last find.
     pub fn last_find(&self) -> u64 {
         self.found

@@ -6,6 +6,7 @@ use crate::interface::Progress;
 use crate::ledger::Ledger;
 use crate::memory::Part;
 use crate::stats::Stats;
+use crate::units::Pbn;
 
 impl Engine {
     /// All counts.
@@ -79,6 +80,11 @@ impl Engine {
     #[must_use]
     pub fn selectivity(&self) -> u8 {
         self.store.adaptation.selectivity()
+    }
+
+    /// The blocks of content that were found damaged since the volume was opened, and that were not written anew, in order.
+    pub fn suspects(&self) -> impl Iterator<Item = Pbn> + '_ {
+        self.store.contents.suspects.all()
     }
 
     /// The volume's work for its own consistency, in one word: for reports, and for the explorer's table.

@@ -23,7 +23,7 @@ pub use bounds::{FULL_WAIT_S_MAX, MEMORY_BYTES_MAX};
 pub use content::Superblock;
 pub use fields::{
     COMPATIBLE_INDEX, INCOMPATIBLE_APART, INCOMPATIBLE_DEFAULTS, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID,
-    INCOMPATIBLE_SEAMS, INCOMPATIBLE_SLOTS, LABEL_BYTES_MAX, PROTECTED_MAX, at, at_class, at_extent, at_range,
+    INCOMPATIBLE_SEAMS, INCOMPATIBLE_SLOTS, LABEL_BYTES_MAX, PROTECTED_MAX, RANGE_BLOCKS_MAX, at, at_class, at_extent, at_range,
 };
 pub use parts::{ClassTotals, Features, Lifetime, ProtectedRange, Uncompared};
 pub use scrub::{EndedScrubs, ScrubFound, ScrubPart, ScrubProgress};

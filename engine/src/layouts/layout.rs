@@ -4,7 +4,7 @@ use super::ranges::{Candidates, Importance, Protected};
 use super::watch::Watch;
 use super::watched::{Structure, Watched};
 use crate::format::ProtectedRange;
-use crate::units::{Blocks, Bytes, Lbn};
+use crate::units::{BLOCK_BYTES, Blocks, Bytes, Lbn};
 use std::fmt;
 use std::ops::Range;
 
@@ -65,6 +65,14 @@ impl Layout {
     #[must_use]
     pub fn protected(&self, user: &[ProtectedRange]) -> Protected {
         self.candidates.choose(user)
+    }
+
+    /// Adds blocks that are to be protected whatever lies there, as far as the volume has them.
+    pub fn ask_for(&mut self, blocks: Range<Lbn>) {
+        let (first, end) = (blocks.start.0, blocks.end.0.min(self.volume.0));
+        if first < end {
+            self.candidates.add(Importance::Asked, &(first * BLOCK_BYTES..end * BLOCK_BYTES));
+        }
     }
 
     /// Returns a watch over the blocks that decide about this layout, with their content as the survey read it.

@@ -5,7 +5,7 @@
 //! 3. No more than [`CANDIDATES_MAX`] ranges are kept; those that come later are only counted.
 
 use crate::format::ProtectedRange;
-use crate::format::superblock::PROTECTED_MAX;
+use crate::format::superblock::{PROTECTED_MAX, RANGE_BLOCKS_MAX};
 use crate::units::{BLOCK_BYTES, Blocks, Lbn};
 use std::ops::Range;
 
@@ -15,6 +15,8 @@ pub(super) const CANDIDATES_MAX: usize = 4096;
 /// The importance of a range, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Importance {
+    /// The owner of the volume asked for it.
+    Asked,
     Superblock,
     /// The tables without which no data is found: group descriptors, headers, checkpoints, system chunks, partitions.
     Tables,
@@ -71,7 +73,7 @@ impl Candidates {
             if longer.len() <= room { chosen = longer } else { others = joined(&others, range) }
         }
         let left_out = others.iter().map(|range| range.end - range.start - common(&chosen, range)).sum::<u64>();
-        let blocks = |range: &Range<u64>| u32::try_from(range.end - range.start).unwrap_or(u32::MAX);
+        let blocks = |range: &Range<u64>| u32::try_from(range.end - range.start).unwrap_or(u32::MAX).min(RANGE_BLOCKS_MAX);
         let ranges = chosen.iter().map(|range| ProtectedRange { first: Lbn(range.start), blocks: blocks(range), is_found: true });
         Protected { ranges: ranges.collect(), left_out: Blocks(left_out.saturating_add(self.uncounted)) }
     }

@@ -1,6 +1,8 @@
 //! Requests of the runtime itself.
 
 use super::{Volume, Waiting};
+use crate::hints::Hints;
+use crate::names::Named;
 use crate::runtime::layouts::Layouts;
 use onefold_engine::interface::{Op, Reply, Request, RequestId, Segment};
 use onefold_engine::policy::Policies;
@@ -10,6 +12,16 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 impl Volume {
+    /// Tells its owner whose the content is that was found damaged.
+    pub fn tell_names(&self, names: &[Named]) {
+        self.notices.tell_names(names);
+    }
+
+    /// What is known of its requests beforehand.
+    pub(in crate::runtime) fn known(&self) -> &Arc<Hints> {
+        &self.hints
+    }
+
     /// The layouts of the file systems on it.
     pub(in crate::runtime) fn layouts(&self) -> &Arc<Layouts> {
         &self.layouts

@@ -4,6 +4,7 @@ use super::Volume;
 use crate::hints::Hints;
 use crate::runtime::codec::Codec;
 use crate::runtime::condition::{Condition, Counts, memory, reason, state, state_on};
+use crate::runtime::links::PBNS_MAX;
 use crate::runtime::lived::Lived;
 use crate::runtime::promises::Promises;
 use crate::runtime::recording::tap::Tap;
@@ -11,7 +12,8 @@ use crate::runtime::volume_counts::{self, VolumeCounts};
 use crate::runtime::{Closing, Served};
 use crate::target::SharedTarget;
 use onefold_engine::interface::Event;
-use onefold_engine::units::count;
+use onefold_engine::units::{Pbn, count};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, PoisonError};
 
@@ -77,6 +79,10 @@ impl Served for Volume {
             hints: Some(self.hints.counts()),
             protection: Some(self.layouts.protection()),
         }
+    }
+
+    fn damaged(&self) -> BTreeSet<u64> {
+        self.core().engine.suspects().take(PBNS_MAX).map(Pbn::get).collect()
     }
 
     fn hints(&self) -> Option<&Arc<Hints>> {

@@ -46,6 +46,8 @@ pub(super) const STATE_CLEAN: u64 = 1;
 pub(super) const STATE_GARBAGE_POSSIBLE: u64 = 2;
 /// The bit of the length of a protected range that a file system's layout has brought.
 pub(super) const RANGE_FOUND: u32 = 1 << 31;
+/// The most blocks of a protected range.
+pub const RANGE_BLOCKS_MAX: u32 = RANGE_FOUND - 1;
 pub(super) const COMPARISON_ASKED: u64 = 1;
 pub(super) const COMPARISON_PAUSED: u64 = 2;
 pub(super) const SCRUB_PAUSED: u64 = 1;
