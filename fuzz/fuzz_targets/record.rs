@@ -46,9 +46,9 @@ fn parts(record: &Record) -> Vec<Record> {
         olds.iter().enumerate().map(|(i, run)| make(before(i), *run)).collect()
     };
     match record {
-        Record::Extent { lbn, pbn, olds, shorts } => runs(olds, &|n, run| {
+        Record::Extent { lbn, pbn, olds, shorts, is_apart } => runs(olds, &|n, run| {
             let shorts = shorts[n as usize..(n + run.blocks) as usize].to_vec();
-            Record::Extent { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run], shorts }
+            Record::Extent { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run], shorts, is_apart: *is_apart }
         }),
         Record::Clear { lbn, to, olds } => runs(olds, &|n, run| Record::Clear { lbn: *lbn + n, to: *to, olds: vec![run] }),
         Record::Closing { first, lost } if !lost.is_empty() => {

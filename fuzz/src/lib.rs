@@ -52,7 +52,7 @@ pub fn sound_unit() -> Box<[u8; BLOCK_SIZE]> {
         Record::New { lbn, pbn, old, name: FingerprintEntry::of(Fingerprint([1; 20])) },
         Record::Link { lbn, to: MapEntry::Block { pbn, slot: 2 }, old: None },
         Record::Link { lbn, to: MapEntry::Zero, old },
-        Record::Extent { lbn, pbn, olds: vec![OldRun { first: None, blocks: 2 }], shorts: vec![1, 2] },
+        Record::Extent { lbn, pbn, olds: vec![OldRun { first: None, blocks: 2 }], shorts: vec![1, 2], is_apart: true },
         Record::Clear { lbn, to: MapEntry::Unmapped, olds },
         Record::Removed { pbn, blocks: 7 },
         Record::Closing { first: 4, lost: vec![Pbn(0), Pbn(9)] },

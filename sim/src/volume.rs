@@ -94,7 +94,8 @@ impl Volume {
             (Kind::Checksum, Digest::Of(value)) if [short_entry(short_of(&value)), suspect_entry(value)].contains(entry) => true,
             (Kind::Checksum, _) => {
                 let checksum = self.fingerprinter.checksum(content.bytes());
-                [checksum, apart(checksum)].contains(&entry.value)
+                let short = short_entry(short_of(&checksum)).value;
+                [checksum, apart(checksum), apart(short)].contains(&entry.value)
             }
             (Kind::None | Kind::Carrier, _) => false,
         }
@@ -172,6 +173,13 @@ pub fn short_entry(short: u32) -> FingerprintEntry {
     let mut value = [0; 20];
     (value[0], value[1], value[2], value[3]) = (a, b, c, d);
     FingerprintEntry { kind: Kind::Checksum, value: Fingerprint(value) }
+}
+
+/// Returns the entry of a block of a run by the name that its record has.
+#[must_use]
+pub fn entry_in_run(short: u32, is_apart: bool) -> FingerprintEntry {
+    let entry = short_entry(short);
+    if is_apart { FingerprintEntry { value: apart(entry.value), ..entry } } else { entry }
 }
 
 /// Returns the value of an entry with this checksum that says that its block stays apart.

@@ -179,6 +179,14 @@ impl FingerprintEntry {
         Self { kind: Kind::Checksum, value: Fingerprint(value) }
     }
 
+    /// The entry of a block that stays apart, and of whose checksum no more than the short name is known.
+    #[must_use]
+    pub fn of_short_apart(short: u32) -> Self {
+        let mut entry = Self::of_short(short);
+        entry.value.0[FINGERPRINT_ENTRY_SIZE - 1] |= APART_BIT;
+        entry
+    }
+
     /// The entry of a block with this checksum ([`Fingerprinter::checksum`]).
     #[must_use]
     pub const fn of_checksum(value: Fingerprint) -> Self {
@@ -200,11 +208,23 @@ impl FingerprintEntry {
         self.kind == Kind::Checksum && !self.is_suspect() && self.value.0[FINGERPRINT_ENTRY_SIZE - 1] & APART_BIT != 0
     }
 
-    /// The checksum that it is, if it is one and not a short name.
-    fn checksum(&self) -> Option<Fingerprint> {
+    /// The entry without the bit of a block that stays apart.
+    fn unmarked(self) -> Self {
         let mut value = self.value;
         value.0[FINGERPRINT_ENTRY_SIZE - 1] &= !APART_BIT;
-        (self.kind == Kind::Checksum && !self.is_suspect() && self.short().is_none()).then_some(value)
+        Self { value, ..self }
+    }
+
+    /// The short name of a checksum that it is, if it is one of a block that stays apart.
+    fn short_apart(&self) -> Option<u32> {
+        self.unmarked().short().filter(|_| self.is_apart())
+    }
+
+    /// Whether it is the short name of what another entry, of kind 1 or 2, says.
+    #[must_use]
+    pub fn is_short_of(&self, whole: &Self) -> bool {
+        let short = if whole.is_apart() { self.short_apart() } else { self.short() };
+        short == Some(whole.value.short())
     }
 
     /// The short name that it is, if it is one: a checksum as short as that would be the work of 2^96 blocks.
@@ -249,7 +269,10 @@ impl FingerprintEntry {
             (Kind::Checksum, _) if self.is_suspect() => {
                 Some(matches!(fingerprinter.digest(block), Digest::Of(value) if Self::of(value).suspect() == *self))
             }
-            (Kind::Checksum, None) => Some(Some(fingerprinter.checksum(block)) == self.checksum()),
+            (Kind::Checksum, None) => {
+                let checksum = fingerprinter.checksum(block);
+                Some(self.short_apart().map_or(checksum == self.unmarked().value, |short| checksum.short() == short))
+            }
             // A block of zeros is never stored, so nothing names one.
             (Kind::Checksum, Some(short)) => Some(matches!(fingerprinter.digest(block), Digest::Of(value) if value.short() == short)),
             (Kind::Fingerprint, _) => Some(fingerprinter.digest(block) == Digest::Of(self.value)),

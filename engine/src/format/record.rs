@@ -54,8 +54,8 @@ pub enum Record {
     /// A link to a block that is there, or to none: a duplicate, zeros, a discard. Never `Lost`.
     Link { lbn: Lbn, to: MapEntry, old: Option<Pbn> },
     /// A run of new blocks, as long as what it replaces, of at most [`EXTENT_PART_BLOCKS_MAX`] a part, and the short name of each
-    /// ([`Fingerprint::short`]). Counts two in refs of each.
-    Extent { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun>, shorts: Vec<u32> },
+    /// ([`Fingerprint::short`]): of its checksum where they stay apart, of its fingerprint otherwise. Counts two in refs of each.
+    Extent { lbn: Lbn, pbn: Pbn, olds: Vec<OldRun>, shorts: Vec<u32>, is_apart: bool },
     /// A run of LBNs that now are all `Unmapped` or all `Zero`.
     Clear { lbn: Lbn, to: MapEntry, olds: Vec<OldRun> },
     /// The fingerprint entries of a run of blocks go, of one block at least.
@@ -98,7 +98,7 @@ impl Record {
                 };
                 possible && lbns(lbn, 1) && old(before)
             }
-            Self::Extent { lbn, pbn, olds, shorts } => length(olds).is_some_and(|blocks| {
+            Self::Extent { lbn, pbn, olds, shorts, .. } => length(olds).is_some_and(|blocks| {
                 let named = count(shorts.len()) == blocks && shorts.iter().all(|&short| short > 0);
                 named && olds.iter().all(|run| run.blocks <= EXTENT_PART_BLOCKS_MAX) && lbns(lbn, blocks) && pbns(pbn, blocks)
             }),
@@ -125,10 +125,10 @@ impl Record {
         match self {
             Self::New { .. } | Self::Link { .. } | Self::Removed { .. } => None,
             Self::Carrier { .. } | Self::NewLink { .. } | Self::Later { .. } => None,
-            Self::Extent { lbn, pbn, mut olds, mut shorts } => {
+            Self::Extent { lbn, pbn, mut olds, mut shorts, is_apart } => {
                 let blocks = cut(&mut olds);
                 shorts.drain(..index(blocks));
-                (!olds.is_empty()).then(|| Self::Extent { lbn: lbn + blocks, pbn: pbn + blocks, olds, shorts })
+                (!olds.is_empty()).then(|| Self::Extent { lbn: lbn + blocks, pbn: pbn + blocks, olds, shorts, is_apart })
             }
             Self::NewRun { lbn, pbn, mut olds } => {
                 let blocks = cut(&mut olds);

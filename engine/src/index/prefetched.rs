@@ -1,6 +1,6 @@
 //! The places of content that was read, and is likely to be written again soon (Using Hints, section 4.1).
 //!
-//! 1. An entry goes when content is found by it: a copy is written once.
+//! 1. An entry goes when content was found by it as often as it was read: a copy is written once, and all of it may be read before.
 //! 2. Entries are advice, as those of the index: a block is linked to only when its own entry confirms the content. So an entry that is
 //!    older than its block leads nowhere.
 //! 3. Content whose read brought the hint enters as a whole. Of other content a sample does, where the index may not have all: the first
@@ -32,6 +32,8 @@ pub(crate) struct Prefetched {
 struct Entry {
     pbn: Pbn,
     number: u64,
+    /// The times that it was read, and not yet found.
+    reads: u32,
 }
 
 /// Counts of content that was read and written again.
@@ -64,14 +66,16 @@ impl Prefetched {
         if self.room == 0 {
             return;
         }
-        if let Some(entry) = self.entries.get_mut(&fp) {
-            entry.pbn = pbn;
-            return;
+        let number = self.next;
+        match self.entries.get_mut(&fp) {
+            Some(entry) => *entry = Entry { pbn, number, reads: entry.reads.saturating_add(1) },
+            None => {
+                if self.entries.len() == self.room {
+                    self.forget_oldest();
+                }
+                self.entries.insert(fp, Entry { pbn, number, reads: 1 });
+            }
         }
-        if self.entries.len() == self.room {
-            self.forget_oldest();
-        }
-        self.entries.insert(fp, Entry { pbn, number: self.next });
         self.order.push_back((fp, self.next));
         self.next += 1;
         if self.order.len() > 2 * self.room {
@@ -101,12 +105,13 @@ impl Prefetched {
 
     /// Notes that content with this fingerprint was written, and found in this block. Returns whether that was by its entry.
     pub fn found(&mut self, fp: &Fingerprint, pbn: Pbn) -> bool {
-        let is_hit = self.place(fp) == Some(pbn);
-        if is_hit {
+        let Some(entry) = self.entries.get_mut(fp).filter(|entry| entry.pbn == pbn) else { return false };
+        entry.reads -= 1;
+        if entry.reads == 0 {
             self.forget(fp);
-            self.hits += 1;
         }
-        is_hit
+        self.hits += 1;
+        true
     }
 
     /// Its counts.
@@ -139,6 +144,7 @@ mod tests {
         assert_eq!((read.place(&fp(3)), read.counts()), (None, PrefetchCounts { entries: 3, capacity: 4, hits: 1 }));
         read.note(fp(4), Pbn(44));
         assert_eq!(read.place(&fp(4)), Some(Pbn(44)), "the newest place counts");
+        assert!(read.found(&fp(4), Pbn(44)) && read.place(&fp(4)) == Some(Pbn(44)), "it was read twice");
         read.forget(&fp(4));
         assert_eq!(read.place(&fp(4)), None);
     }

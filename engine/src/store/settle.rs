@@ -147,7 +147,7 @@ impl Store {
         let page = self.tables.pages.expect(id);
         // In mode `log` the page has an entry with the short fingerprint already.
         let before = page.content.fingerprint(at);
-        if before.is_none() || before.short() == Some(entry.value.short()) {
+        if before.is_none() || before.is_short_of(&entry) {
             page.content.set_fingerprint(at, entry);
             self.tables.pages.touch(id, self.io.now);
         } else {

@@ -24,13 +24,15 @@ pub(crate) enum EntryChange<'a> {
     Of(FingerprintEntry),
     /// The blocks of a run are new. Each gets an entry with its short fingerprint, until its page gets the whole one.
     Short(&'a [u32]),
+    /// The same, of blocks that stay apart: each gets an entry with the short name of its checksum.
+    ShortApart(&'a [u32]),
     /// The entry of `old` is removed.
     Removed,
     /// The block of `to` is new. Its entry counts, but another effect has it, or its page has it already.
     Counted,
 }
 
-impl EntryChange<'_> {
+impl<'a> EntryChange<'a> {
     /// Whether the block of `to` is new.
     pub fn is_new(self) -> bool {
         self.has_entry() || self == Self::Counted
@@ -38,12 +40,17 @@ impl EntryChange<'_> {
 
     /// Whether this effect has the entry of the new block.
     fn has_entry(self) -> bool {
-        matches!(self, Self::Of(_) | Self::Short(_))
+        matches!(self, Self::Of(_) | Self::Short(_) | Self::ShortApart(_))
     }
 
     /// The change for some blocks of a run.
     fn of(self, blocks: Range<u64>) -> Self {
-        if let Self::Short(shorts) = self { Self::Short(&shorts[index(blocks.start)..index(blocks.end)]) } else { self }
+        let part = |shorts: &'a [u32]| &shorts[index(blocks.start)..index(blocks.end)];
+        match self {
+            Self::Short(shorts) => Self::Short(part(shorts)),
+            Self::ShortApart(shorts) => Self::ShortApart(part(shorts)),
+            Self::None | Self::Of(_) | Self::Removed | Self::Counted => self,
+        }
     }
 }
 
@@ -77,7 +84,9 @@ impl Effect<'_> {
         let makes_sense = match self.name {
             EntryChange::None => self.lbn.is_some() || (self.old.is_some() && self.to == MapEntry::Unmapped),
             EntryChange::Of(entry) => self.blocks == 1 && !entry.is_none() && self.to.pbn().is_some(),
-            EntryChange::Short(shorts) => self.blocks == units::count(shorts.len()) && self.to.pbn().is_some(),
+            EntryChange::Short(shorts) | EntryChange::ShortApart(shorts) => {
+                self.blocks == units::count(shorts.len()) && self.to.pbn().is_some()
+            }
             EntryChange::Counted => self.to.pbn().is_some(),
             EntryChange::Removed => self.lbn.is_none() && self.to == MapEntry::Unmapped && self.old.is_some(),
         };
@@ -89,7 +98,7 @@ impl Effect<'_> {
         let nowhere = Self { lbn: None, ..*self };
         match self.name {
             EntryChange::None | EntryChange::Counted => (*self, None),
-            EntryChange::Of(_) | EntryChange::Short(_) => {
+            EntryChange::Of(_) | EntryChange::Short(_) | EntryChange::ShortApart(_) => {
                 (Self { name: EntryChange::Counted, ..*self }, Some(Self { old: None, ..nowhere }))
             }
             EntryChange::Removed => (Self { name: EntryChange::None, ..*self }, Some(nowhere)),
@@ -112,6 +121,7 @@ impl Effect<'_> {
         match self.name {
             EntryChange::Of(entry) => Some(entry),
             EntryChange::Short(shorts) => Some(FingerprintEntry::of_short(shorts[index(i)])),
+            EntryChange::ShortApart(shorts) => Some(FingerprintEntry::of_short_apart(shorts[index(i)])),
             EntryChange::Removed => Some(FingerprintEntry::NONE),
             EntryChange::None | EntryChange::Counted => None,
         }

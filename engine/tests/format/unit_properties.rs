@@ -51,7 +51,7 @@ fn extent(lbn: Lbn, pbn: Pbn, olds: Vec<OldRun>, seed: u32) -> Record {
     let olds: Vec<OldRun> = olds.into_iter().map(|run| OldRun { blocks: run.blocks.min(EXTENT_PART_BLOCKS_MAX), ..run }).collect();
     let shorts =
         (0..olds.iter().map(|run| run.blocks).sum()).map(|i: u64| seed.rotate_left(u32::try_from(i % 32).unwrap()).max(1)).collect();
-    Record::Extent { lbn, pbn, olds, shorts }
+    Record::Extent { lbn, pbn, olds, shorts, is_apart: seed % 2 == 1 }
 }
 
 fn record() -> impl Strategy<Value = Record> {
@@ -94,9 +94,9 @@ fn parts(record: &Record) -> Vec<Record> {
         olds.iter().map(part).collect()
     };
     match record {
-        Record::Extent { lbn, pbn, olds, shorts } => each(olds, &|n, run| {
+        Record::Extent { lbn, pbn, olds, shorts, is_apart } => each(olds, &|n, run| {
             let shorts = shorts[index(n)..index(n + run.blocks)].to_vec();
-            Record::Extent { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run], shorts }
+            Record::Extent { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run], shorts, is_apart: *is_apart }
         }),
         Record::NewRun { lbn, pbn, olds } => each(olds, &|n, run| Record::NewRun { lbn: *lbn + n, pbn: *pbn + n, olds: vec![run] }),
         Record::Clear { lbn, to, olds } => each(olds, &|n, run| Record::Clear { lbn: *lbn + n, to: *to, olds: vec![run] }),

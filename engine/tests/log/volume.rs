@@ -146,7 +146,7 @@ impl Volume {
     /// A record of a run of new blocks of a large epoch, for a run of LBNs.
     pub fn extent(&self, lbn: u64, pbn: u64, blocks: u64) -> Record {
         let shorts = (pbn..pbn + blocks).map(|pbn| self.name(&content(pbn)).value.short()).collect();
-        Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds: vec![OldRun { first: None, blocks }], shorts }
+        Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds: vec![OldRun { first: None, blocks }], shorts, is_apart: false }
     }
 
     pub fn store(&mut self, pbn: u64) {

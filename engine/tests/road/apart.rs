@@ -2,11 +2,11 @@
 
 use crate::checked::findings;
 use crate::machine::Machine;
-use crate::media::blank;
+use crate::media::{blank, pattern};
 use crate::out_of_line::{SOON_MS, reads, write_content};
 use crate::replay::MODES;
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Deduplicate, Event, Policies, Policy};
+use onefold_engine::interface::{Class, Deduplicate, Event, Policies, Policy};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::Lbn;
 
@@ -97,12 +97,12 @@ fn each_block_of_a_request_has_its_own_policy() {
     for mode in MODES {
         let mut m = with_blocks_apart(mode);
         m.policies = Policies::Each([Policy::DEFAULT.apart(), Policy::DEFAULT, Policy::DEFAULT.apart()].into());
-        let contents: Vec<u8> = (50..54).flat_map(|n| crate::media::pattern(n, 4096)).collect();
+        let contents: Vec<u8> = (50..54).flat_map(|n| pattern(n, 4096)).collect();
         m.write(500 * 4096, &contents);
         m.flush();
         m.policies = Policies::default();
         let before = m.engine.ledger().duplicates;
-        (50..54).for_each(|n| m.write((600 + n) * 4096, &crate::media::pattern(n, 4096)));
+        (50..54).for_each(|n| m.write((600 + n) * 4096, &pattern(n, 4096)));
         assert_eq!(m.engine.ledger().duplicates - before, 2, "{mode:?}: the second and the fourth");
     }
 }
@@ -140,4 +140,32 @@ fn the_index_does_not_take_what_it_is_not_to_have() {
         assert!(m.engine.stats().out_of_line.skipped.named.used >= 8, "{mode:?}");
         assert_eq!(compare_all(&mut m), 8, "{mode:?}");
     }
+}
+
+/// In a large epoch, blocks that stay apart are named by a run, with four bytes of each checksum. A kill leaves that, and it still shows
+/// whether the content has rotted.
+#[test]
+fn a_run_of_blocks_apart_survives_a_kill() {
+    let mut m = with_blocks_apart(CommitMode::Log);
+    let units = |m: &Machine| m.engine.ledger().written[Class::Log as usize].units;
+    let before = units(&m);
+    m.policies = Policies::Same(Policy::DEFAULT.apart());
+    let contents: Vec<u8> = (300..500).flat_map(|n| pattern(n, 4096)).collect();
+    m.write(300 * 4096, &contents);
+    m.flush();
+    m.policies = Policies::default();
+    assert_eq!(units(&m) - before, 1, "a record for each block would take two");
+    let mut m = opened(m.medium, CommitMode::Log);
+    assert!((300..500).all(|n| reads(&mut m, n, n)));
+    let before = m.engine.ledger().new_blocks;
+    (300..500).for_each(|n| write_content(&mut m, 1000 + n, n));
+    m.flush();
+    assert_eq!(m.engine.ledger().new_blocks - before, 200, "they stay apart");
+    assert_eq!(compare_all(&mut m), 0);
+    let mut medium = m.close();
+    assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
+    let at = medium.windows(4096).step_by(4096).position(|block| block == pattern(333, 4096)).expect("it is stored as it is");
+    medium[4096 * at + 99] ^= 1;
+    let mut m = opened(medium, CommitMode::Log);
+    assert!(m.fails_to_read(333) && reads(&mut m, 334, 334));
 }

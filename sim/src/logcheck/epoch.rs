@@ -6,7 +6,7 @@ use super::seed::each;
 use super::{LogChecker, UnitAt, View};
 use crate::content::Shared;
 use crate::violation::{Violation, violation};
-use crate::volume::short_entry;
+use crate::volume::entry_in_run;
 use onefold_engine::format::{FingerprintEntry, MapEntry, Record, Unit, UnitHeader};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
@@ -136,7 +136,9 @@ impl LogChecker {
             }
             match record {
                 Record::New { pbn, name, .. } => pending.new.push((pbn.get(), *name)),
-                Record::Extent { pbn, shorts, .. } => pending.new.extend((pbn.get()..).zip(shorts.iter().map(|&short| short_entry(short)))),
+                Record::Extent { pbn, shorts, is_apart, .. } => {
+                    pending.new.extend((pbn.get()..).zip(shorts.iter().map(|&short| entry_in_run(short, *is_apart))));
+                }
                 _ => {}
             }
             changes.extend(changes_of(record));

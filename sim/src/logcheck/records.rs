@@ -1,7 +1,7 @@
 //! The meaning of records, block by block: implemented a second time here, so that the checker does not rely on the engine's own
 //! interpretation.
 
-use crate::volume::short_entry;
+use crate::volume::entry_in_run;
 use onefold_engine::format::{FingerprintEntry, Kind, MapEntry, OldRun, Record, Unit};
 use onefold_engine::units::Pbn;
 
@@ -33,10 +33,10 @@ pub(super) fn changes_of(record: &Record) -> Vec<Change> {
             vec![link(lbn.get(), MapEntry::Block { pbn: *pbn, slot: 0 }, old), entry(*pbn, Some(*name))]
         }
         Record::Link { lbn, to, old } => vec![link(lbn.get(), *to, old)],
-        Record::Extent { lbn, pbn, olds, shorts } => {
+        Record::Extent { lbn, pbn, olds, shorts, is_apart } => {
             let one = |(i, (old, short)): (u64, (Option<Pbn>, &u32))| {
                 let pbn = *pbn + i;
-                [link(lbn.get() + i, MapEntry::Block { pbn, slot: 0 }, &old), entry(pbn, Some(short_entry(*short)))]
+                [link(lbn.get() + i, MapEntry::Block { pbn, slot: 0 }, &old), entry(pbn, Some(entry_in_run(*short, *is_apart)))]
             };
             (0..).zip(each(olds).zip(shorts)).flat_map(one).collect()
         }

@@ -156,7 +156,7 @@ impl Bench {
     /// Makes the record of a new block in a large epoch.
     pub fn extent(&self, lbn: u64, pbn: u64, label: &str) -> Record {
         let shorts = vec![short_of(&self.name(label).value)];
-        Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds: vec![OldRun { first: None, blocks: 1 }], shorts }
+        Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds: vec![OldRun { first: None, blocks: 1 }], shorts, is_apart: false }
     }
 
     /// Makes a unit with this header for a place.

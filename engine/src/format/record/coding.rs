@@ -21,7 +21,8 @@ const CARRIER: u8 = 11;
 const LATER: u8 = 12;
 const NEW_RUN: u8 = 15;
 
-/// The upper four bits of a record's first byte: the slot of a link, to a known or to a new block; 1 where a closing record names a block.
+/// The upper four bits of a record's first byte: the slot of a link, to a known or to a new block; 1 where a closing record names a block, and
+/// where the blocks of a run stay apart.
 const UPPER_SHIFT: u32 = 4;
 /// The lowest bit of a part's first number: another part follows.
 const PART_FOLLOWS: u8 = 1;
@@ -68,7 +69,10 @@ impl Coder {
             }
             Record::Link { lbn, to, old } => self.put_link(LINK, *lbn, *to, *old, out),
             Record::NewLink { lbn, to, old } => self.put_link(NEW_LINK, *lbn, *to, *old, out),
-            Record::Extent { lbn, pbn, olds, shorts } => self.put_extent((*lbn, *pbn), olds, shorts, limit, out),
+            Record::Extent { lbn, pbn, olds, shorts, is_apart } => {
+                out.push(EXTENT | (u8::from(*is_apart) << UPPER_SHIFT));
+                self.put_extent((*lbn, *pbn), olds, shorts, limit, out)
+            }
             Record::NewRun { lbn, pbn, olds } => {
                 out.push(NEW_RUN);
                 self.put_run(*lbn, *pbn, out, |coder, out| coder.put_parts(olds.iter().copied(), limit, out, Self::put_old_run))
@@ -124,9 +128,8 @@ impl Coder {
         Some(0)
     }
 
-    /// Appends parts of a run of new blocks, each with the short names of its blocks.
+    /// Appends, behind the kind, parts of a run of new blocks, each with the short names of its blocks.
     fn put_extent(&mut self, (lbn, pbn): (Lbn, Pbn), olds: &[OldRun], shorts: &[u32], limit: usize, out: &mut Vec<u8>) -> Option<usize> {
-        out.push(EXTENT);
         let mut rest = shorts;
         let parts = olds.iter().map(|&run| {
             let (these, others) = rest.split_at(index(run.blocks));
@@ -207,7 +210,7 @@ impl Coder {
         let (&first, rest) = bytes.split_first()?;
         *bytes = rest;
         let (kind, upper) = (first & 0x0f, first >> UPPER_SHIFT);
-        if !matches!((kind, upper), (_, 0) | (LINK | NEW_LINK, _) | (CLOSING, 1)) {
+        if !matches!((kind, upper), (_, 0) | (LINK | NEW_LINK, _) | (CLOSING | EXTENT, 1)) {
             return None;
         }
         let record = match kind {
@@ -231,7 +234,7 @@ impl Coder {
                     take_shorts(blocks, bytes, &mut shorts)?;
                     Some(run)
                 })?;
-                Record::Extent { lbn, pbn, olds, shorts }
+                Record::Extent { lbn, pbn, olds, shorts, is_apart: upper == 1 }
             }
             NEW_RUN => {
                 let (lbn, pbn, olds) = self.take_run(bytes, Self::take_old_run)?;

@@ -118,8 +118,8 @@ mod tests {
             Record::Removed { pbn, blocks: 10_000 },
             Record::Clear { lbn, to: MapEntry::Unmapped, olds: olds(1, 1) },
             Record::Clear { lbn, to: MapEntry::Unmapped, olds: olds(300, 20) },
-            Record::Extent { lbn, pbn, olds: olds(1, 1), shorts: vec![u32::MAX] },
-            Record::Extent { lbn, pbn, olds: olds(20, EXTENT_PART_BLOCKS_MAX), shorts },
+            Record::Extent { lbn, pbn, olds: olds(1, 1), shorts: vec![u32::MAX], is_apart: false },
+            Record::Extent { lbn, pbn, olds: olds(20, EXTENT_PART_BLOCKS_MAX), shorts, is_apart: true },
         ] {
             let mut writer = UnitWriter::new(Vec::new());
             let room = writer.room_left();

@@ -16,9 +16,10 @@ pub(crate) fn effects_of(record: &Record, push: &mut dyn FnMut(Effect<'_>)) {
         Record::Removed { pbn, blocks } => {
             push(Effect { blocks: *blocks, ..one(None, MapEntry::Unmapped, Some(*pbn), EntryChange::Removed) })
         }
-        Record::Extent { lbn, pbn, olds, shorts } => runs(*lbn, olds, &mut |lbn, i, old| {
+        Record::Extent { lbn, pbn, olds, shorts, is_apart } => runs(*lbn, olds, &mut |lbn, i, old| {
             let to = MapEntry::Block { pbn: *pbn + i, slot: 0 };
-            let name = EntryChange::Short(&shorts[index(i)..index(i + old.blocks)]);
+            let shorts = &shorts[index(i)..index(i + old.blocks)];
+            let name = if *is_apart { EntryChange::ShortApart(shorts) } else { EntryChange::Short(shorts) };
             push(Effect { lbn: Some(lbn), blocks: old.blocks, to, old: old.first, name });
         }),
         Record::NewRun { lbn, pbn, olds } => runs(*lbn, olds, &mut |lbn, i, old| {

@@ -28,6 +28,7 @@ const ENTRY: u32 = 1;
 const SHORT_NAMES: u32 = 2;
 const REMOVED: u32 = 3;
 const COUNTED: u32 = 4;
+const SHORT_NAMES_APART: u32 = 5;
 
 // A map entry that is no block.
 const UNMAPPED: u8 = 0;
@@ -99,7 +100,7 @@ pub(super) fn keys(piece: &Effect<'_>) -> [Option<u32>; 3] {
 pub(super) fn size(piece: &Effect<'_>) -> usize {
     let name = match piece.name {
         EntryChange::Of(_) => ENTRY_SIZE,
-        EntryChange::Short(shorts) => shorts.len(),
+        EntryChange::Short(shorts) | EntryChange::ShortApart(shorts) => shorts.len(),
         EntryChange::None | EntryChange::Removed | EntryChange::Counted => 0,
     };
     2 + 2 * numbers(piece).into_iter().flatten().count() + name
@@ -111,6 +112,7 @@ pub(super) fn encode(piece: &Effect<'_>, epochs: u64, links: [u32; 3], words: &m
         EntryChange::None => NO_NAME,
         EntryChange::Of(_) => ENTRY,
         EntryChange::Short(_) => SHORT_NAMES,
+        EntryChange::ShortApart(_) => SHORT_NAMES_APART,
         EntryChange::Removed => REMOVED,
         EntryChange::Counted => COUNTED,
     };
@@ -140,7 +142,7 @@ pub(super) fn encode(piece: &Effect<'_>, epochs: u64, links: [u32; 3], words: &m
             let bytes = entry.encode();
             words.extend((0..ENTRY_SIZE).map(|word| u32::from_le_bytes(array::from_fn(|byte| bytes[4 * word + byte]))));
         }
-        EntryChange::Short(shorts) => words.extend_from_slice(shorts),
+        EntryChange::Short(shorts) | EntryChange::ShortApart(shorts) => words.extend_from_slice(shorts),
         EntryChange::None | EntryChange::Removed | EntryChange::Counted => {}
     }
 }
@@ -208,7 +210,7 @@ impl<'a> Node<'a> {
     pub fn words(self) -> usize {
         let name = match self.name_number() {
             ENTRY => ENTRY_SIZE,
-            SHORT_NAMES => index(self.blocks()),
+            SHORT_NAMES | SHORT_NAMES_APART => index(self.blocks()),
             _ => 0,
         };
         self.name_at() + name
@@ -223,6 +225,7 @@ impl<'a> Node<'a> {
                 EntryChange::Of(FingerprintEntry::decode(&bytes).expect("the words of an entry are those of one that was encoded"))
             }
             SHORT_NAMES => EntryChange::Short(words),
+            SHORT_NAMES_APART => EntryChange::ShortApart(words),
             REMOVED => EntryChange::Removed,
             COUNTED => EntryChange::Counted,
             _ => EntryChange::None,

@@ -138,6 +138,7 @@ fn kept(effect: &Effect<'_>) -> Effect<'static> {
         EntryChange::None => EntryChange::None,
         EntryChange::Of(entry) => EntryChange::Of(entry),
         EntryChange::Short(shorts) => EntryChange::Short(shorts.to_vec().leak()),
+        EntryChange::ShortApart(shorts) => EntryChange::ShortApart(shorts.to_vec().leak()),
         EntryChange::Removed => EntryChange::Removed,
         EntryChange::Counted => EntryChange::Counted,
     };

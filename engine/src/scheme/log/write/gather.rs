@@ -40,15 +40,19 @@ fn push_old(olds: &mut Vec<OldRun>, old: Option<Pbn>, most: u64) {
     }
 }
 
-/// Adds a new block to the run that it continues, or begins one with it.
-fn add_to_extent(log: &mut Commit, lbn: Lbn, (pbn, short): (Pbn, u32), old: Option<Pbn>) {
+/// Adds a new block, of this entry, to the run that it continues, or begins one with it.
+fn add_to_extent(log: &mut Commit, lbn: Lbn, (pbn, name): (Pbn, FingerprintEntry), old: Option<Pbn>) {
+    let (short, is_apart) = (name.value.short(), name.is_apart());
     let goes_on = log.extent_end.replace((lbn + 1, pbn + 1)) == Some((lbn, pbn));
     match log.records.last_mut() {
-        Some(Record::Extent { olds, shorts, .. }) if goes_on => {
+        Some(Record::Extent { olds, shorts, is_apart: goes_apart, .. }) if goes_on && *goes_apart == is_apart => {
             push_old(olds, old, EXTENT_PART_BLOCKS_MAX);
             shorts.push(short);
         }
-        _ => log.records.push(Record::Extent { lbn, pbn, olds: vec![OldRun { first: old, blocks: 1 }], shorts: vec![short] }),
+        _ => {
+            let olds = vec![OldRun { first: old, blocks: 1 }];
+            log.records.push(Record::Extent { lbn, pbn, olds, shorts: vec![short], is_apart });
+        }
     }
 }
 
@@ -90,12 +94,12 @@ impl Commit {
                     self.records.push(Record::Carrier { pbn, authenticator: pending.fingerprint });
                     Record::Link { lbn, to, old }
                 }
-                Some((pbn, pending)) if self.is_large && pending.kind == Kind::Fingerprint => {
-                    add_to_extent(self, lbn, (pbn, pending.fingerprint.short()), old);
-                    continue;
-                }
                 Some((pbn, pending)) => {
                     let name = FingerprintEntry { kind: pending.kind, value: pending.fingerprint };
+                    if self.is_large && (name.kind == Kind::Fingerprint || name.is_apart()) {
+                        add_to_extent(self, lbn, (pbn, name), old);
+                        continue;
+                    }
                     Record::New { lbn, pbn, old, name }
                 }
                 None => Record::Link { lbn, to, old },
@@ -147,32 +151,43 @@ mod tests {
     fn a_new_block_goes_on_the_run_that_ends_where_it_begins_in_both() {
         let mut log = empty();
         let short = |pbn: u64| u32::try_from(pbn).unwrap();
-        let mut add = |lbn, pbn, old: Option<u64>| add_to_extent(&mut log, Lbn(lbn), (Pbn(pbn), short(pbn)), old.map(Pbn));
+        let name = |pbn: u64| FingerprintEntry::of_short(short(pbn));
+        let mut add = |lbn, pbn, old: Option<u64>| add_to_extent(&mut log, Lbn(lbn), (Pbn(pbn), name(pbn)), old.map(Pbn));
         add(5, 70, Some(3));
         add(6, 71, Some(4));
         add(7, 72, None);
         add(8, 80, None);
         add(10, 81, None);
         log.records.push(Record::Removed { pbn: Pbn(1), blocks: 1 });
-        add_to_extent(&mut log, Lbn(11), (Pbn(82), 82), None);
+        add_to_extent(&mut log, Lbn(11), (Pbn(82), name(82)), None);
+        // Blocks that stay apart have runs of their own.
+        [83, 84].iter().for_each(|&n| add_to_extent(&mut log, Lbn(n - 71), (Pbn(n), FingerprintEntry::of_short_apart(short(n))), None));
         let run = |first: Option<u64>, blocks| OldRun { first: first.map(Pbn), blocks };
         let extent = |lbn, pbn, olds: Vec<OldRun>| {
             let blocks = olds.iter().map(|run| run.blocks).sum::<u64>();
-            Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds, shorts: (pbn..pbn + blocks).map(short).collect() }
+            Record::Extent { lbn: Lbn(lbn), pbn: Pbn(pbn), olds, shorts: (pbn..pbn + blocks).map(short).collect(), is_apart: pbn == 83 }
         };
         let one = || vec![run(None, 1)];
         let first = extent(5, 70, vec![run(Some(3), 2), run(None, 1)]);
         assert_eq!(
             log.records,
-            [first, extent(8, 80, one()), extent(10, 81, one()), Record::Removed { pbn: Pbn(1), blocks: 1 }, extent(11, 82, one())]
+            [
+                first,
+                extent(8, 80, one()),
+                extent(10, 81, one()),
+                Record::Removed { pbn: Pbn(1), blocks: 1 },
+                extent(11, 82, one()),
+                extent(12, 83, vec![run(None, 2)])
+            ]
         );
     }
+
     #[test]
     fn a_run_has_parts_that_fit_a_unit() {
         let mut log = empty();
-        (0..70).for_each(|i| add_to_extent(&mut log, Lbn(i), (Pbn(i), 7), Some(Pbn(100 + i))));
+        (0..70).for_each(|i| add_to_extent(&mut log, Lbn(i), (Pbn(i), FingerprintEntry::of_short(7)), Some(Pbn(100 + i))));
         let old = |first, blocks| OldRun { first: Some(Pbn(first)), blocks };
         let olds = vec![old(100, 32), old(132, 32), old(164, 6)];
-        assert_eq!(log.records, [Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds, shorts: vec![7; 70] }]);
+        assert_eq!(log.records, [Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds, shorts: vec![7; 70], is_apart: false }]);
     }
 }

@@ -56,6 +56,7 @@ fn all_that_an_effect_says_comes_back() {
     let effects = [
         whole(named(1), last, Some(PBN_MAX)),
         whole(EntryChange::Short(&[u32::MAX]), last, None),
+        whole(EntryChange::ShortApart(&[u32::MAX]), last, None),
         whole(EntryChange::None, last, Some(Pbn(0))),
         whole(EntryChange::None, MapEntry::Zero, Some(PBN_MAX)),
         whole(EntryChange::None, MapEntry::Lost, None),
@@ -71,7 +72,7 @@ fn all_that_an_effect_says_comes_back() {
     }
     assert_eq!(all(&live.links), effects.map(|effect| (Epoch(7), effect.apart().0)));
     let names: Vec<_> = effects.iter().filter_map(|effect| Some((Epoch(7), effect.apart().1?))).collect();
-    assert_eq!((all(&live.names), names.len()), (names.clone(), 4));
+    assert_eq!((all(&live.names), names.len()), (names.clone(), 5));
 }
 
 #[test]

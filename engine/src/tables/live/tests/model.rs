@@ -98,6 +98,7 @@ impl Tables {
                 }
                 EntryChange::Of(entry) => (to.pbn().unwrap(), entry),
                 EntryChange::Short(shorts) => (to.pbn().unwrap(), FingerprintEntry::of_short(shorts[index(i)])),
+                EntryChange::ShortApart(shorts) => (to.pbn().unwrap(), FingerprintEntry::of_short_apart(shorts[index(i)])),
                 EntryChange::Removed => (old.unwrap(), FingerprintEntry::NONE),
                 EntryChange::Counted => unreachable!("no step makes one"),
             };

@@ -153,7 +153,11 @@ impl World {
                 let (first, free) = Self::run(pbn, blocks, free)?;
                 let (new, before) = (mapped(lbn, free, to(first, 0), EntryChange::None), self.done.len() + self.open.len());
                 let shorts = &SHORTS[before % 100..][..index(new.blocks)];
-                let name = if blocks == 1 { named(count(before)) } else { EntryChange::Short(shorts) };
+                let name = match before % 2 {
+                    _ if blocks == 1 => named(count(before)),
+                    0 => EntryChange::Short(shorts),
+                    _ => EntryChange::ShortApart(shorts),
+                };
                 Some(Effect { name, ..new })
             }
             Step::Link { lbn, pbn, blocks, slot } => {

@@ -81,8 +81,13 @@ fn runs_are_split_where_old_blocks_are_put_right() {
     let closing = unit(12, vec![closing(11, &[20, 21])]);
     let old = |first: u64, blocks| OldRun { first: Some(Pbn(first)), blocks };
     let clear = Record::Clear { lbn: Lbn(10), to: MapEntry::Unmapped, olds: vec![old(60, 4), old(90, 2)] };
-    let extent =
-        Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds: vec![OldRun { first: None, blocks: 6 }], shorts: vec![1, 2, 3, 4, 5, 6] };
+    let extent = Record::Extent {
+        lbn: Lbn(10),
+        pbn: Pbn(200),
+        olds: vec![OldRun { first: None, blocks: 6 }],
+        shorts: vec![1, 2, 3, 4, 5, 6],
+        is_apart: false,
+    };
     let log = Medium::of([first, closing, unit(13, vec![clear, extent])]);
     let effects = replayed(&log, &[]);
     let fresh = Effect { lbn: Some(Lbn(10)), blocks: 6, to: block(200), old: None, name: EntryChange::Short(&[1, 2, 3, 4, 5, 6]) };
@@ -102,10 +107,10 @@ fn a_run_of_new_blocks_keeps_its_blocks_when_it_is_split() {
     let first = unit(11, vec![new(12, 20, Some(7))]);
     let closing = unit(12, vec![closing(11, &[20])]);
     let olds = vec![OldRun { first: Some(Pbn(60)), blocks: 3 }];
-    let extent = Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds, shorts: vec![1, 2, 3] };
+    let extent = Record::Extent { lbn: Lbn(10), pbn: Pbn(200), olds, shorts: vec![1, 2, 3], is_apart: true };
     let log = Medium::of([first, closing, unit(13, vec![extent])]);
     let run = |lbn, blocks, pbn, old, name| Effect { lbn: Some(Lbn(lbn)), blocks, to: block(pbn), old: Some(Pbn(old)), name };
-    let named = [EntryChange::Short(&[1, 2]), EntryChange::Short(&[3])];
+    let named = [EntryChange::ShortApart(&[1, 2]), EntryChange::ShortApart(&[3])];
     assert_eq!(replayed(&log, &[]), [(13, run(10, 2, 200, 60, named[0])), (13, run(12, 1, 202, 7, named[1]))]);
 }
 
