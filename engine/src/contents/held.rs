@@ -2,6 +2,7 @@
 
 use crate::format::unit::SLOTS_MAX;
 use crate::interface::IoId;
+use crate::policy::Policy;
 use crate::units::{Epoch, Lbn, Pbn};
 use std::collections::BTreeMap;
 
@@ -14,6 +15,8 @@ pub(crate) struct HeldBlock {
     /// The LBNs of the writes with this content, the first write first.
     pub lbns: Vec<Lbn>,
     pub state: HeldState,
+    /// The policy of the first write.
+    pub policy: Policy,
 }
 
 /// The state of a held block.
@@ -87,9 +90,10 @@ impl HeldBlocks {
     }
 
     /// Holds a block back. `asked`: the compression that is under way; none if the block looks like noise.
-    pub fn add(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn, asked: Option<IoId>) {
+    pub fn add(&mut self, epoch: Epoch, pbn: Pbn, lbn: Lbn, asked: Option<IoId>, policy: Policy) {
         let of = self.epochs.entry(epoch).or_default();
-        of.blocks.insert(pbn, HeldBlock { lbns: vec![lbn], state: asked.map_or(HeldState::Noise, HeldState::Compressing) });
+        let state = asked.map_or(HeldState::Noise, HeldState::Compressing);
+        of.blocks.insert(pbn, HeldBlock { lbns: vec![lbn], state, policy });
         of.asked += usize::from(asked.is_some());
         of.unseen += usize::from(asked.is_none());
     }
@@ -141,7 +145,7 @@ mod tests {
     fn counts_follow_what_is_held() {
         let mut holds = HeldBlocks::default();
         for n in 1..=3 {
-            holds.add(E, Pbn(n), Lbn(n), Some(IoId(n)));
+            holds.add(E, Pbn(n), Lbn(n), Some(IoId(n)), Policy::DEFAULT);
         }
         assert_eq!(holds.counts(E), Counts { held: 3, asked: 3, unseen: 0 });
         assert_eq!(holds.answer(IoId(1), Pbn(1), Some(vec![7])), Some(E));
@@ -150,7 +154,7 @@ mod tests {
         holds.looked_at(E);
         assert!(holds.remove(E, Pbn(1)).is_some() && holds.remove(E, Pbn(2)).is_some() && holds.remove(E, Pbn(2)).is_none());
         assert_eq!(holds.counts(E), Counts { held: 1, asked: 1, unseen: 0 });
-        holds.add(E, Pbn(4), Lbn(4), None);
+        holds.add(E, Pbn(4), Lbn(4), None, Policy::DEFAULT);
         assert_eq!(holds.counts(E), Counts { held: 2, asked: 1, unseen: 1 });
         assert_eq!(holds.answered(E).count(), 0, "it lies behind one that is being compressed");
         holds.remove(E, Pbn(3));

@@ -145,7 +145,7 @@ fn link_new(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, conte
     store.tables.open.new_blocks.push(pbn);
     let epoch = store.tables.open.number;
     let may_compress = kind == Kind::Fingerprint && policy.compresses();
-    let held_back = if may_compress { scheme.hold_back(store, answers, lbn, pbn, slice) } else { None };
+    let held_back = if may_compress { scheme.hold_back(store, answers, lbn, pbn, slice, policy) } else { None };
     let goes = held_back.is_none();
     let held = Some(held_back.unwrap_or_else(|| slice.clone()));
     store.space.pending.insert(pbn, PendingBlock { kind, fingerprint, epoch: epoch.0, held, waits: true });

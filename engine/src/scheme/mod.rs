@@ -18,6 +18,7 @@ use crate::answers::Answers;
 use crate::buffer::Slice;
 use crate::format::page::PageId;
 use crate::interface::{IoId, Reply, Trace};
+use crate::policy::Policy;
 use crate::schedule::{Blocked, Task};
 use crate::stats::LogBlocks;
 use crate::store::Store;
@@ -66,10 +67,10 @@ impl Scheme {
     }
 
     /// Holds back the content of a new block of the open epoch, if it may. Returns the content to be kept.
-    pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
+    pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, lbn: Lbn, pbn: Pbn, slice: &Slice, policy: Policy) -> Option<Slice> {
         match self {
             Self::Ordered(_) => None,
-            Self::Log(log) => log.hold_back(store, answers, lbn, pbn, slice),
+            Self::Log(log) => log.hold_back(store, answers, lbn, pbn, slice, policy),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Blocks that stay apart, because somebody above knows that they have no duplicates, or are to be stored twice.
 
+use crate::carriers::soft;
 use crate::checked::findings;
 use crate::machine::Machine;
 use crate::media::{blank, pattern};
@@ -168,4 +169,22 @@ fn a_run_of_blocks_apart_survives_a_kill() {
     medium[4096 * at + 99] ^= 1;
     let mut m = opened(medium, CommitMode::Log);
     assert!(m.fails_to_read(333) && reads(&mut m, 334, 334));
+}
+
+/// Packing gives a block another place, which is no reason for the index to take it.
+#[test]
+fn the_index_does_not_take_it_when_it_is_packed_either() {
+    for blocks in [3, 90] {
+        let mut m = opened(blank(32 << 20, None), CommitMode::Log);
+        let entries = m.engine.stats().index_entries;
+        m.policies = Policies::Same(Policy::DEFAULT.unindexed());
+        m.write(0, &soft(1, blocks));
+        m.flush();
+        m.policies = Policies::default();
+        assert!(m.engine.stats().carriers > Some(0), "{blocks} blocks are packed");
+        assert_eq!(m.engine.stats().index_entries, entries, "{blocks} blocks");
+        m.write(4096 * 500, &soft(2, blocks));
+        m.flush();
+        assert!(m.engine.stats().index_entries > entries, "{blocks} blocks that may be in it");
+    }
 }

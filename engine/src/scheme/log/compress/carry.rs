@@ -125,13 +125,16 @@ pub(super) struct Moving {
     pub counted: i16,
 }
 
-/// Takes a held block to another place: the index names that place, and the count of its own block becomes 0.
+/// Takes a held block to another place: the index names that place, unless the block's policy keeps it out, and the count of its own block
+/// becomes 0.
 pub(super) fn take_away(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> Moving {
     let pending = store.space.pending.remove(block).and_then(|pending| Some((pending.held.clone()?, pending)));
     let held = store.contents.held.remove(epoch, block).zip(pending);
-    let (HeldBlock { state, .. }, (content, pending)) = held.expect("a held block is pending, and has its content");
+    let (HeldBlock { state, policy, .. }, (content, pending)) = held.expect("a held block is pending, and has its content");
     store.index.remove(&pending.fingerprint, block);
-    store.index.insert(&pending.fingerprint, to);
+    if policy.is_indexed() {
+        store.index.insert(&pending.fingerprint, to);
+    }
     Moving { state, pending, content, counted: empty(store, block) }
 }
 

@@ -16,6 +16,7 @@ use crate::format::entry::FingerprintEntry;
 use crate::interface::{Action, IoId};
 use crate::io::IoFor;
 use crate::memory::Part;
+use crate::policy::Policy;
 use crate::scheme::log::Log;
 use crate::scheme::log::limits::SMALL_BLOCKS_MAX;
 use crate::settings::Compression;
@@ -46,7 +47,7 @@ impl Log {
     }
 
     /// Holds back the content of a new block of the open epoch, which has a fingerprint, if it may. Returns the content to be kept.
-    pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, lbn: Lbn, pbn: Pbn, slice: &Slice) -> Option<Slice> {
+    pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, lbn: Lbn, pbn: Pbn, slice: &Slice, policy: Policy) -> Option<Slice> {
         let is_small = !store.tables.open.is_large();
         if !may_hold_back(store, &answers.journal, is_small) {
             return None;
@@ -65,7 +66,7 @@ impl Log {
         let block = if slice.is_whole_buffer() { slice.clone() } else { copy(store, slice) };
         let asked = (!is_noise).then(|| store.io.begin(IoFor::Compress { pbn }));
         store.io.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
-        store.contents.held.add(epoch, pbn, lbn, asked);
+        store.contents.held.add(epoch, pbn, lbn, asked, policy);
         Some(block)
     }
 
