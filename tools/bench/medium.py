@@ -17,6 +17,8 @@ LOST = 2
 SECTOR_PRINTS, PRINT_BYTES = 25, 20
 # Of a fingerprint's last byte: kind 2, not found damaged, and with the bit of content that stays apart.
 APART_MASK, APART = 0b1111_0000, 0b1001_0000
+# Kind 3: a carrier or a pack. The number of its slots follows the first eight bytes.
+KIND_MASK, CARRIER, SLOTS_AT, SLOTS_MASK = 0b1100_0000, 0b1100_0000, 8, 0b1111
 
 
 class Medium:
@@ -50,20 +52,30 @@ class Medium:
                         lbn += 1
         return found, lost
 
-    def apart(self):
-        """Returns the LBNs whose blocks say on the medium that they stay apart."""
-        found = set()
+    def prints(self):
+        """Gives each PBN with its entry of the fingerprint table."""
         with open(self.store, "rb") as file:
             for extent in (extent for extent in self.whole["extents"] if extent["region"] == "fingerprints"):
                 file.seek(extent["at"])
                 data, pbn = file.read(extent["bytes"]), extent["first_entry"]
                 for sector in range(0, len(data), SECTOR_BYTES):
-                    for entry in range(SECTOR_PRINTS):
-                        last = data[sector + (entry + 1) * PRINT_BYTES - 1]
-                        if last & APART_MASK == APART:
-                            found.update(self.lbns.get(pbn, ()))
+                    for at in range(sector, sector + SECTOR_PRINTS * PRINT_BYTES, PRINT_BYTES):
+                        yield pbn, data[at : at + PRINT_BYTES]
                         pbn += 1
-        return found
+
+    def apart(self):
+        """Returns the LBNs whose blocks say on the medium that they stay apart."""
+        apart = (pbn for pbn, entry in self.prints() if entry[-1] & APART_MASK == APART)
+        return {lbn for pbn in apart for lbn in self.lbns.get(pbn, ())}
+
+    def slots(self):
+        """Counts the blocks with slots that hold something an LBN means, their slots, those that no LBN means, and the blocks with such."""
+        carriers = slots = dead = partly = 0
+        for pbn, entry in self.prints():
+            if entry[-1] & KIND_MASK == CARRIER and pbn in self.lbns:
+                lost = (entry[SLOTS_AT] & SLOTS_MASK) - len({self.map[lbn][1] for lbn in self.lbns[pbn]})
+                carriers, slots, dead, partly = carriers + 1, slots + (entry[SLOTS_AT] & SLOTS_MASK), dead + lost, partly + (lost > 0)
+        return {"carriers": carriers, "slots": slots, "dead_slots": dead, "partly_dead": partly}
 
     def story(self, lbn):
         """Returns what `dump` says of an LBN, once that agrees with the map read here."""
