@@ -1,6 +1,7 @@
 """Two databases with their data in a folder of a mounted volume, each run as a user of its own: InnoDB (MariaDB) and PostgreSQL.
 
 The loads are bounded by transactions, not by time, and begin after the setup. Nobody reaches the servers but by a socket in their folder.
+`twice` is what the server itself has counted as written twice, in blocks.
 """
 
 import contextlib
@@ -10,12 +11,13 @@ import pwd
 import random
 import subprocess
 
-from block import call, onefold
+from block import UNIT, call, onefold
 
 ROWS = 20_000
 ROW_BYTES = 300
 TRANSACTIONS = 4000
 ROUNDS = 4
+INNODB_PAGE, POSTGRES_PAGE = 16384, 8192
 MARIADB_MISSING = "MariaDB is not installed (apt-get install mariadb-server-core mariadb-client-core)"
 POSTGRES_MISSING = "PostgreSQL is not installed (apt-get install postgresql)"
 
@@ -47,8 +49,8 @@ class InnoDb:
 
     USER = "nobody"
 
-    def __init__(self, at, protects):
-        self.server = "/usr/sbin/mariadbd"
+    def __init__(self, at, protects, transactions=TRANSACTIONS):
+        self.server, self.transactions = "/usr/sbin/mariadbd", transactions
         if not os.path.exists(self.server):
             raise Missing(MARIADB_MISSING)
         self.at, self.socket, self.process = home(at, self.USER), os.path.join(at, "database", "socket"), None
@@ -70,14 +72,19 @@ class InnoDb:
         self.sql(f"create database load_of; {table} insert into load_of.rows values {', '.join(rows)};")
 
     def sql(self, text):
-        call("mariadb", "--no-defaults", f"--socket={self.socket}", "--max-allowed-packet=64M", input=text)
+        return call("mariadb", "--no-defaults", "--batch", f"--socket={self.socket}", "--max-allowed-packet=64M", input=text)
+
+    def doublewritten(self):
+        """Returns the blocks that have gone through the doublewrite buffer since the server began."""
+        return int(self.sql("show global status like 'Innodb_dblwr_pages_written';").split()[-1]) * INNODB_PAGE // UNIT
 
     def run(self):
         draw = random.Random(2)
         change = "update load_of.rows set number = {}, body = '{}' where id = {};"
-        self.sql("\n".join(
-            change.format(draw.randrange(ROWS), draw.randbytes(ROW_BYTES // 2).hex(), draw.randrange(ROWS)) for _ in range(TRANSACTIONS)
-        ))
+        values = ((draw.randrange(ROWS), draw.randbytes(ROW_BYTES // 2).hex(), draw.randrange(ROWS)) for _ in range(self.transactions))
+        before = self.doublewritten()
+        self.sql("\n".join(change.format(*value) for value in values))
+        self.twice = {"blocks": self.doublewritten() - before}
         self.sql("shutdown;")
         self.process.wait(timeout=120)
 
@@ -92,14 +99,15 @@ class Postgres:
 
     USER = "postgres"
 
-    def __init__(self, at, protects):
+    def __init__(self, at, protects, transactions=TRANSACTIONS, **more):
         places = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
         if not places:
             raise Missing(POSTGRES_MISSING)
-        self.at, self.bin, self.is_up = home(at, self.USER), places[-1], False
+        self.at, self.bin, self.is_up, self.transactions = home(at, self.USER), places[-1], False, transactions
         settings = {
             "listen_addresses": "''", "unix_socket_directories": f"'{self.at}'", "full_page_writes": "on" if protects else "off",
             "checkpoint_timeout": "1d", "max_wal_size": "4GB", "shared_buffers": "32MB", "autovacuum": "off", "wal_recycle": "off",
+            **more,
         }
         self.settings = "".join(f"{key} = {value}\n" for key, value in settings.items())
 
@@ -115,14 +123,21 @@ class Postgres:
         self.do("pgbench", "-q", "-i", "-s", "5", "-h", self.at, "postgres")
         self.checkpoint()
 
+    def images(self):
+        """Returns the blocks of the full pages that the log holds."""
+        words = "psql", "-At", "-h", self.at, "-c", "select wal_fpi from pg_stat_wal", "postgres"
+        return int(self.do(*words)) * POSTGRES_PAGE // UNIT
+
     def checkpoint(self):
         self.do("psql", "-q", "-h", self.at, "-c", "checkpoint", "postgres")
 
     def run(self):
+        before = self.images()
         for at in range(ROUNDS):
-            count = TRANSACTIONS // ROUNDS
+            count = self.transactions // ROUNDS
             self.do("pgbench", "-n", "-c", "1", "-t", str(count), f"--random-seed={at}", "-h", self.at, "postgres")
             self.checkpoint()
+        self.twice = {"blocks": self.images() - before}
         self.do("pg_ctl", "stop", "-D", f"{self.at}/data", "-m", "fast", "-w")
         self.is_up = False
 

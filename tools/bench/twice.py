@@ -4,17 +4,21 @@ Each protection is on and off: ext4 with data=journal against data=ordered; SQLi
 with its doublewrite buffer; PostgreSQL with images of full pages in its log. The kernel counts units and flushes of the disk below, from
 the end of the setup until the file system is unmounted and the volume detached. A ratio is units with the protection over those without.
 
+The program's own counter says what it wrote twice: jbd2 the blocks that it logged, SQLite's files the pages that are also written home,
+InnoDB its doublewritten pages, PostgreSQL its images. Of these blocks the share was found that has not become new blocks on the volume.
+
 Writes target/twice-written.json beside the text. Environment: ONEFOLD_BENCH_TWICE (fio,tree,sqlite-journaled,sqlite,innodb,postgres)
 chooses among the cases.
 """
 
 import json
 import os
-import sqlite3
 
 from block import MIB, call, onefold
 from databases import InnoDb, Missing, Postgres
 from hinted import Mounted, folder, must
+from jbd2 import journal
+from journaled import Base
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 TABLE = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "twice-written.json")
@@ -30,6 +34,9 @@ MADE = {}
 
 class Fio:
     """Random writes with an fsync after every eighth."""
+
+    # What the program itself has written twice, in blocks; none where ext4 does it.
+    twice = None
 
     def __init__(self, at, _protects):
         self.at = at
@@ -64,16 +71,14 @@ class Sqlite(Fio):
         self.mode = "delete"
 
     def run(self):
-        base = sqlite3.connect(f"{self.at}/rows.db", isolation_level=None)
-        must(base.execute(f"pragma journal_mode={self.mode}").fetchone() == (self.mode,), f"SQLite has no {self.mode}")
-        base.execute("pragma synchronous=full")
-        base.execute("create table rows (id integer primary key, thread integer, body text)")
-        base.execute("create index by_thread on rows (thread)")
+        base = Base(f"{self.at}/rows.db", self.mode)
+        base.commit([("create table rows (id integer primary key, thread integer, body text)", ())])
+        base.commit([("create index by_thread on rows (thread)", ())])
         for row in range(SQLITE_ROWS):
             body = f"row {row} " + "some words of a chat that are alike " * (1 + row % 7)
-            base.execute("insert into rows (thread, body) values (?, ?)", (row * 7919 % 40, body))
-            base.execute("update rows set body = body || '.' where id = ?", (row * 31 % (row + 1) + 1,))
-        base.close()
+            base.commit([("insert into rows (thread, body) values (?, ?)", (row * 7919 % 40, body))])
+            base.commit([("update rows set body = body || '.' where id = ?", (row * 31 % (row + 1) + 1,))])
+        self.found = base.close()
 
 
 class SqliteModes(Sqlite):
@@ -82,6 +87,10 @@ class SqliteModes(Sqlite):
     def __init__(self, at, protects):
         super().__init__(at, protects)
         self.mode = "delete" if protects else "wal"
+
+    def run(self):
+        super().run()
+        self.twice = self.found
 
 
 ORDERED, JOURNALED = ("-o", "data=ordered"), ("-o", "data=journal")
@@ -108,9 +117,10 @@ def counted(path, name, kind, protects):
         before = mounted.counts()
         said = mounted.attached.counts() if mounted.attached else None
         dedup = mounted.stats()["dedup"] if said else None
-        program.run()
-        mounted.unmount()
-        made = {}
+        with journal(path, mounted.device) as logged:
+            program.run()
+            mounted.unmount()
+            made = {"twice": program.twice or logged()}
         if said:
             now, deduped = mounted.attached.counts(), mounted.stats()["dedup"]
             made["client_units"] = now["client_units"] - said["client_units"]
@@ -120,6 +130,18 @@ def counted(path, name, kind, protects):
         made.update(mounted.since(before))
     must(made["units"] >= UNITS_LEAST, f"{name} on {kind} wrote {made['units']} units")
     return made
+
+
+def found(name, on, off):
+    """Returns what was written twice, by the program's counter, and how the volume stored it: content that is new was not found."""
+    more = {key: on["stored"][key] - off["stored"][key] for key in ("new_blocks", "duplicates", "unchanged", "zeroes")}
+    if name == "sqlite":
+        must(on["twice"]["logged"] > 0 and off["twice"]["logged"] > 0, "SQLite has no journal, or no log")
+        # Both write twice. Only a copy that begins with a block can be found.
+        return {"rollback journal": on["twice"], "write-ahead log": off["twice"], **more}
+    twice = {key: on["twice"][key] - off["twice"][key] for key in on["twice"]}
+    must(twice["blocks"] > 0, f"{name} has written nothing twice by its own counter")
+    return {**twice, **more, "share": round(1 - more["new_blocks"] / twice["blocks"], 3)}
 
 
 def case(path, name):
@@ -133,6 +155,7 @@ def case(path, name):
     on, off = row["volume"]["on"], row["volume"]["off"]
     row["rest"] = {"flushes": on["flushes"] - off["flushes"]}
     row["rest"].update({of: on["by_class"][of] - off["by_class"][of] for of in on["by_class"]})
+    row["found"] = found(name, on, off)
     must(row["bare"]["units"] > 1.02 or name in ("sqlite", "sqlite-journaled"), f"on the bare device {name} costs {row['bare']['units']}")
     return row
 
@@ -146,6 +169,7 @@ def line(row):
         of = row[kind]
         parts.append(f"{kind} {of['on']['units']:8.0f} / {of['off']['units']:8.0f} units = {of['units']:.3f}, flushes {of['flushes']:.3f}")
     rest = row["rest"]
+    parts.append(f"found {row['found']}")
     parts.append(f"rest {rest['data']} of data, {rest['log']} of the log, {rest['flushes']} flushes")
     return "  ".join(parts)
 
@@ -180,4 +204,5 @@ def run(name, options):
     must(ratios, f"no case of {name} was measured")
     bare = {case: MADE[case]["bare"]["units"] for case in ratios}
     rest = {case: MADE[case]["rest"] for case in ratios}
-    return {"value": max(ratios.values()), "volume": ratios, "bare": bare, "rest": rest, "rows": MADE}
+    found = {case: MADE[case]["found"] for case in ratios}
+    return {"value": max(ratios.values()), "volume": ratios, "bare": bare, "rest": rest, "found": found, "rows": MADE}
