@@ -20,9 +20,10 @@
 # `below` needs root, FUSE, loop devices, xfsprogs, btrfs-progs and 16 GiB, and takes three quarters of an hour;
 # ONEFOLD_BENCH_BELOW_HOSTS (ext4,xfs,btrfs,tmpfs), _STORES (file,sparse,thin), _LOADS (wal,rollback,log,rows,copy) and _PHASES
 # (create,fill,trim,restart) measure less than all.
-# `nodedup`, `protected`, `observed`, `prefetch` and `twice` measure hints; they need root, FUSE, loop devices and 8 GiB. `protected` needs
-# e2fsprogs, xfsprogs and btrfs-progs besides, `observed` bpftool and git, `twice` MariaDB and PostgreSQL, without which it leaves out what
-# needs them. ONEFOLD_BENCH_NODEDUP_MIB (4096), _NODEDUP_PAIRS (3), _OBSERVED_BIOS (1000000), _OBSERVED_ROUNDS (100), _PREFETCH_MIB (1024),
+# `nodedup`, `protected`, `observed`, `prefetch`, `twice` and `short` measure hints; they need root, FUSE, loop devices and 8 GiB.
+# `protected` needs e2fsprogs, xfsprogs and btrfs-progs besides, `observed` bpftool and git, `twice` and `short` MariaDB and PostgreSQL,
+# without which they leave out what needs them; `short` takes ONEFOLD_BENCH_SHORT, _SHORT_PAIRS, _SHORT_PERCENT and _SHORT_ACTS.
+# ONEFOLD_BENCH_NODEDUP_MIB (4096), _NODEDUP_PAIRS (3), _OBSERVED_BIOS (1000000), _OBSERVED_ROUNDS (100), _PREFETCH_MIB (1024),
 # _PREFETCH_COPIES (2) and _PREFETCH_MEMORY (64M) give their sizes; ONEFOLD_BENCH_PROTECTED and _TWICE choose among their cases.
 # `fronts` needs root, FUSE and loop devices, `killed` FUSE; ONEFOLD_BENCH_TREE is the tree that they copy (/usr/share and /usr/share/doc).
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
