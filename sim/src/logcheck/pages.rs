@@ -100,7 +100,8 @@ impl Model {
                 let (now, then) = (entry(now)?, entry(then)?);
                 let content = disk.cell(self.volume.block_of(pbn)).settled()?;
                 // It may have got its fingerprint and been found damaged before its page was written.
-                let is_upgrade = then.kind == Kind::Checksum && (now.kind == Kind::Fingerprint || now.is_suspect());
+                let is_whole = now.kind == Kind::Fingerprint || now.is_suspect() || now.is_apart();
+                let is_upgrade = then.kind == Kind::Checksum && then.is_apart() == now.is_apart() && is_whole;
                 Some(is_upgrade && self.volume.says(&now, content) && self.volume.says(&then, content))
             };
             let is_suspect = || Some(entry(now)? == entry(then)?.suspect());
