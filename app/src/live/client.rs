@@ -272,7 +272,7 @@ impl Client {
             rest = &rest[run..];
             let (offset, length) = (first * BLOCK_BYTES, run as u64 * BLOCK_BYTES);
             self.think = false;
-            self.send(PlannedRequest { op: Op::Read, fua: false, offset, length, contents: Vec::new(), recorded_ns: 0, think_ns: 0 })?;
+            self.send(PlannedRequest::read(offset, length))?;
         }
         self.settle()?;
         Ok(all.len() as u64)

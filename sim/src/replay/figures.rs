@@ -77,6 +77,9 @@ pub struct Figures {
     /// All units except those of content; a unit with slots is content.
     pub metadata_units_all: u64,
     pub device_read_units: u64,
+    /// Those of the map, of fingerprints and of counts: look-ups that went to the medium.
+    #[serde(default)]
+    pub table_read_units: u64,
     pub device_flushes: u64,
     pub device_discards: u64,
     pub duplication: Duplication,
@@ -127,6 +130,11 @@ fn name(class: Class) -> &'static str {
     }
 }
 
+/// Whether units of a class are of the map, the fingerprints or the counts.
+const fn is_table(class: Class) -> bool {
+    matches!(class, Class::Refs | Class::Map | Class::Fingerprints | Class::Written)
+}
+
 fn by_class<T>(of: impl Fn(Class) -> T) -> ByClass<T> {
     Class::ALL.into_iter().map(|class| (name(class).to_owned(), of(class))).collect()
 }
@@ -171,6 +179,7 @@ impl Figures {
             device_units_all: device.units(),
             metadata_units_all: device.units() - device.units_of(Class::Data) - carriers,
             device_read_units: device.read.iter().map(|c| c.units).sum(),
+            table_read_units: Class::ALL.into_iter().filter(|&class| is_table(class)).map(|class| device.read[class as usize].units).sum(),
             device_flushes: device.flushes,
             device_discards: device.discards,
             duplication,

@@ -12,6 +12,7 @@ pub mod reads;
 pub mod report;
 pub mod run;
 pub mod scheme;
+pub mod streams;
 pub mod timed;
 
 pub use onefold_trace::replay::{planned, rule, truth};

@@ -3,7 +3,7 @@
 //! 1. The next request is sent after the recorded think time since the last one, and not before the rule and memory allow it.
 //! 2. Before a phase begins, and after the last one, everything is answered, and the client idles until delayed work has been written, so
 //!    that each phase bears its own cost. After the last one it idles until no duplicate is left to be looked for out of line, too.
-//! 3. Blocks compress to the sizes that the trace gives; if it gives none, to [`ASSUMED_BYTES`] or not at all.
+//! 3. Blocks compress to the sizes that the trace gives; if it gives none, to an assumed one (`streams.rs`) or not at all.
 //! 4. Every read is compared with what the client wrote; on request, every block is read and compared at the end.
 
 use crate::counts::names::{SECTORS, digest_of, name_of_words, write_words};
@@ -17,11 +17,12 @@ use crate::replay::reads::compare_read;
 use crate::replay::report::Report;
 use crate::replay::rule::Rule;
 use crate::replay::scheme::{IndexLimits, ReadyScheme, Scheme, ready};
+use crate::replay::streams::{Hinting, assume_sizes};
 use crate::replay::truth::Truth;
 use onefold_engine::buffer::Home;
 use onefold_engine::check::{CheckSettings, check};
 use onefold_engine::fingerprint::Digest;
-use onefold_engine::interface::{Event, Failure, Op, Payload, Policies, Reply, Request, RequestId};
+use onefold_engine::interface::{Event, Failure, Op, Payload, Reply, Request, RequestId};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, SECTOR_BYTES};
@@ -46,6 +47,10 @@ pub struct Plan {
     pub outstanding_max: usize,
     pub memory_bytes: u64,
     pub index: IndexLimits,
+    /// The hints that requests bring.
+    pub hinting: Hinting,
+    /// Whether a change waits for the answers of all reads, as a copy does: it writes what it has read.
+    pub is_copy: bool,
     /// Whether to read every block at the end, too. It takes as long as the replay.
     pub verify: bool,
 }
@@ -60,23 +65,11 @@ impl Default for Plan {
             outstanding_max: 32,
             memory_bytes: onefold_engine::settings::Settings::default().memory_bytes,
             index: IndexLimits::default(),
+            hinting: Hinting::default(),
+            is_copy: false,
             verify: false,
         }
     }
-}
-
-/// The assumed compressed size of a block of a file system's journal or metadata, for a trace without sizes. File data are assumed not to
-/// compress.
-pub const ASSUMED_BYTES: u16 = 2048;
-/// The streams of journal and metadata in the shipped traces.
-const ASSUMED_STREAMS: [&str; 2] = ["J", "M"];
-
-/// Gives blocks of journal and metadata a size if they have none.
-fn assume_sizes(mut record: Record) -> Record {
-    if record.stream.as_deref().is_some_and(|stream| ASSUMED_STREAMS.contains(&stream)) {
-        record.blocks.iter_mut().for_each(|block| block.compressed = block.compressed.or(Some(ASSUMED_BYTES)));
-    }
-    record
 }
 
 /// Replays a trace on a scheme of its own name, for a volume of `blocks`.
@@ -111,6 +104,8 @@ pub fn replay_on<E: Display>(
         accountant: ready.accountant,
         rule: Rule::new(strong),
         is_strong: strong.is_some(),
+        hinting: plan.hinting,
+        is_copy: plan.is_copy,
         truth: Truth::default(),
         bound: Bound::new(strong),
         client: ClientCounts::default(),
@@ -164,6 +159,8 @@ struct ReplayRun {
     memory: Arc<Pool>,
     rule: Rule,
     is_strong: bool,
+    hinting: Hinting,
+    is_copy: bool,
     truth: Truth,
     bound: Bound,
     client: ClientCounts,
@@ -231,7 +228,8 @@ impl ReplayRun {
     fn send(&mut self, ask: PlannedRequest) -> Result<(), String> {
         let due_ns = self.sent_ns + ask.think_ns;
         loop {
-            let allowed = self.rule.allows(&ask) && self.has_memory(&ask);
+            let waits = self.is_copy && ask.changes() && !self.reads.is_empty();
+            let allowed = !waits && self.rule.allows(&ask) && self.has_memory(&ask);
             let turn = self.rig.take_turn(allowed.then_some(due_ns))?;
             if turn {
                 break;
@@ -242,9 +240,9 @@ impl ReplayRun {
         self.requests += 1;
         let id = RequestId(self.requests);
         self.rule.sent(id, &ask, self.sent_ns);
-        let payload = self.note(id, &ask);
+        let (payload, policies) = (self.note(id, &ask), self.hinting.of(&ask));
         let PlannedRequest { op, fua, offset, length, .. } = ask;
-        let (offset, length, policies) = (Bytes(offset), Bytes(length), Policies::default());
+        let (offset, length) = (Bytes(offset), Bytes(length));
         self.rig.feed(Event::Request(Request { id, op, offset, length, payload, fua, policies }))?;
         self.take_replies()
     }
@@ -371,8 +369,7 @@ impl ReplayRun {
             let run = rest.iter().zip(first..first + LOOK_BLOCKS_MAX).take_while(|&(&lbn, expected)| lbn == expected).count();
             rest = &rest[run..];
             let (offset, length) = (first * BLOCK_BYTES, run as u64 * BLOCK_BYTES);
-            let look = PlannedRequest { op: Op::Read, fua: false, offset, length, contents: Vec::new(), recorded_ns: 0, think_ns: 0 };
-            self.send(look).map_err(|e| format!("at the end, {run} blocks from {first} on: {e}"))?;
+            self.send(PlannedRequest::read(offset, length)).map_err(|e| format!("at the end, {run} blocks from {first} on: {e}"))?;
         }
         while self.rule.unanswered() > 0 {
             self.rig.take_turn(None)?;

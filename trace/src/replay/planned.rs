@@ -10,6 +10,7 @@ use crate::replay::names::{SECTORS, Words, mix};
 use onefold_engine::interface::Op;
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES, index};
 use std::iter::Peekable;
+use std::sync::Arc;
 
 /// The content of one block of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +29,20 @@ pub struct PlannedRequest {
     pub length: u64,
     /// One entry for each block that a write touches; the words of sectors that it does not touch mean nothing.
     pub contents: Vec<Content>,
+    /// The recorder's classification of the data.
+    pub stream: Option<Arc<str>>,
     /// The time at which it was recorded, and the time since the record before it.
     pub recorded_ns: u64,
     pub think_ns: u64,
 }
 
 impl PlannedRequest {
+    /// Plans a read that was not recorded.
+    #[must_use]
+    pub const fn read(offset: u64, length: u64) -> Self {
+        Self { op: Op::Read, fua: false, offset, length, contents: Vec::new(), stream: None, recorded_ns: 0, think_ns: 0 }
+    }
+
     /// Returns whether it changes what the volume holds.
     #[must_use]
     pub fn changes(&self) -> bool {
@@ -89,7 +98,7 @@ impl<E, I: Iterator<Item = Result<Record, E>>> PlannedRequests<I> {
         }
         let contents = if op == Op::Write { self.contents(record) } else { Vec::new() };
         let (offset, length) = (record.offset.get(), record.length.get());
-        PlannedRequest { op, fua, offset, length, contents, recorded_ns: record.time_ns, think_ns: 0 }
+        PlannedRequest { op, fua, offset, length, contents, stream: record.stream.clone(), recorded_ns: record.time_ns, think_ns: 0 }
     }
 
     fn contents(&mut self, record: &Record) -> Vec<Content> {
@@ -139,7 +148,8 @@ impl<E, I: Iterator<Item = Result<Record, E>>> PlannedRequests<I> {
         let here = end - ask.offset;
         let blocks = index(self.request_bytes_max / BLOCK_BYTES);
         let contents = if ask.op == Op::Write { ask.contents.split_off(blocks) } else { Vec::new() };
-        self.rest = Some(PlannedRequest { offset: end, length: ask.length - here, contents, think_ns: 0, ..ask });
+        self.rest =
+            Some(PlannedRequest { offset: end, length: ask.length - here, contents, stream: ask.stream.clone(), think_ns: 0, ..ask });
         ask.length = here;
         ask
     }

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn ask(op: Op, fua: bool, first: u64, blocks: u64) -> PlannedRequest {
-        PlannedRequest { op, fua, offset: first * 4096, length: blocks * 4096, contents: Vec::new(), recorded_ns: 0, think_ns: 0 }
+        PlannedRequest { op, fua, ..PlannedRequest::read(first * 4096, blocks * 4096) }
     }
 
     #[test]
