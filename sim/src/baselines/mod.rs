@@ -3,6 +3,7 @@
 //! 1. A rival is a pure [`Machine`]: requests in, device operations out, no clock and no I/O of its own. The drivers and counters of the
 //!    engine also drive and count the rivals.
 //! 2. All metadata lies in memory besides the device, so that no rival ever reads metadata: the counts favour the rivals, never Onefold.
+//!    `shadow` alone can have its cache bounded (`Settings::metadata_cache`).
 //! 3. Requests are whole blocks, as in every trace; anything else is answered with `Invalid`.
 //! 4. Weak writes are answered on admission (by `none`: when the device has them), strong ones when they are durable; a flush, a FUA write
 //!    or a second ends an epoch (OrderMergeDedup section 4.2; it adapts Dmdedup to the same pattern).
@@ -34,6 +35,8 @@ pub struct Settings {
     /// Additional blocks for content, so that overwrites have a place and collecting is worth while even if every block is unique. A
     /// request with more new blocks than this may find no room.
     pub reserve: Blocks,
+    /// The bytes of metadata that `shadow` has in memory, if they are bounded: what a look-up needs beyond them is read.
+    pub metadata_cache: Option<Bytes>,
 }
 
 impl Settings {
@@ -41,7 +44,7 @@ impl Settings {
     /// MiB.
     #[must_use]
     pub const fn new(persistence: Persistence, logical: Blocks) -> Self {
-        Self { persistence, commit_period_ms: 1_000, logical, reserve: Blocks(logical.0 / 16 + 1024) }
+        Self { persistence, commit_period_ms: 1_000, logical, reserve: Blocks(logical.0 / 16 + 1024), metadata_cache: None }
     }
 
     const fn strong(&self) -> bool {

@@ -168,6 +168,13 @@ impl<B: Baseline> Machine for RivalMachine<B> {
     }
 }
 
+/// Makes Dmdedup's design with this much of its metadata in memory.
+#[must_use]
+pub fn shadow_with_cache(persistence: Persistence, blocks: u64, memory_bytes: u64, cache: Bytes) -> ReadyScheme {
+    let settings = baselines::Settings { metadata_cache: Some(cache), ..baselines::Settings::new(persistence, Blocks(blocks)) };
+    ReadyScheme::rival(shadow::machine(settings), memory_bytes)
+}
+
 fn log(settings: Settings) -> Settings {
     Settings { commit_mode: CommitMode::Log, ..settings }
 }

@@ -33,6 +33,13 @@ impl Changes {
     }
 }
 
+/// A page of metadata that a look-up reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRead {
+    pub at: Bytes,
+    pub class: Class,
+}
+
 /// A write of a scheme, in whole blocks.
 #[derive(Clone, Debug)]
 pub struct PageWrite {

@@ -4,7 +4,7 @@ use super::tables::WriteOutcome;
 use super::{Cause, Dedup, Purpose, Scheme};
 use crate::baselines::reads::Piece;
 use onefold_engine::buffer::{BufferMut, Slice};
-use onefold_engine::interface::{Action, Class, Failure, Op, Payload, Reply, Request, RequestId};
+use onefold_engine::interface::{Action, Class, Failure, Op, Reply, Request, RequestId};
 use onefold_engine::units::{Blocks, Time};
 
 impl<S: Scheme> Dedup<S> {
@@ -15,17 +15,23 @@ impl<S: Scheme> Dedup<S> {
             return;
         };
         match request.op {
-            Op::Read => self.read(request.id, first, blocks, out),
+            Op::Read => {
+                self.prefetch(&request, first, blocks);
+                self.read(request.id, first, blocks, out);
+            }
             Op::Extents => out.push(Action::Reply { request: request.id, reply: Reply::Failed(Failure::Invalid) }),
             _ if self.failed => out.push(Action::Reply { request: request.id, reply: Reply::Failed(Failure::ReadOnly) }),
-            _ if self.stalled.is_empty() => self.admit(now, request, out),
+            _ if self.stalled.is_empty() && self.looking.is_none() => self.admit(now, request, out),
             _ => self.stalled.push_back(request),
         }
     }
 
-    /// Admits waiting requests, up to the first that has to wait longer.
+    /// Admits waiting requests, up to the first that has to wait longer, or whose look-ups read.
     pub(super) fn admit_stalled(&mut self, now: Time, out: &mut Vec<Action>) {
         for _ in 0..self.stalled.len() {
+            if self.looking.is_some() {
+                break;
+            }
             let request = self.stalled.pop_front().expect("it was counted");
             let waiting = self.stalled.len();
             self.admit(now, request, out);
@@ -40,6 +46,7 @@ impl<S: Scheme> Dedup<S> {
     fn admit(&mut self, now: Time, request: Request, out: &mut Vec<Action>) {
         let (first, blocks) = self.settings.blocks_of(&request).expect("it was looked at before");
         let cause = if self.settings.strong() { Cause::Strong } else { Cause::Fua };
+        let Some(request) = self.look_up(request, first, out) else { return };
         match request.op {
             Op::Flush => return self.wait(request.id, Cause::Flush, out),
             Op::Write if !self.room(blocks, now) => {
@@ -51,7 +58,7 @@ impl<S: Scheme> Dedup<S> {
                 }
                 return;
             }
-            Op::Write => self.write(now, first, &request.payload.expect("a write brings its bytes"), out),
+            Op::Write => self.write(now, first, &request, out),
             Op::Discard | Op::WriteZeroes => {
                 for lbn in first..first + blocks {
                     self.tables.unmap(lbn, &mut self.filling.changes);
@@ -87,11 +94,13 @@ impl<S: Scheme> Dedup<S> {
         false
     }
 
-    fn write(&mut self, now: Time, first: u64, payload: &Payload, out: &mut Vec<Action>) {
+    fn write(&mut self, now: Time, first: u64, request: &Request, out: &mut Vec<Action>) {
+        let payload = request.payload.as_ref().expect("a write brings its bytes");
         let mut run: Option<(u64, Slice)> = None;
         for (i, &digest) in payload.digests.iter().enumerate() {
             let pins = &self.pins;
-            let kind = self.tables.write(first + i as u64, digest, |pbn| pins.contains_key(&pbn), &mut self.filling.changes);
+            let (apart, changes) = (request.policies.of(i).is_apart(), &mut self.filling.changes);
+            let kind = self.tables.write(first + i as u64, digest, apart, |pbn| pins.contains_key(&pbn), changes);
             match kind {
                 WriteOutcome::Duplicate => self.counts.duplicates += 1,
                 WriteOutcome::Unchanged => self.counts.unchanged += 1,

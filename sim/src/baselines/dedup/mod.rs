@@ -5,15 +5,19 @@
 //! 1. Content is written as it arrives, each new block once. An epoch's changes are absolute: the last value of each entry.
 //! 2. One epoch commits at a time, in order. No metadata is written for an epoch that is still open.
 //! 3. A block is reused only after the commit of the epoch that freed it, and while no read of it is in flight.
+//! 4. Of hints it knows NODEDUP (policy apart: the block has no hash and no entry of the hash index) and PREFETCH.
 
 mod changes;
 mod clients;
 mod commit;
 mod epoch;
+mod looking;
+mod prefetched;
 mod tables;
 
-pub use changes::{Changes, PageWrite};
+pub use changes::{Changes, PageRead, PageWrite};
 pub use epoch::Cause;
+pub use looking::LookUp;
 pub use tables::Limits;
 
 use super::in_flight::InFlight;
@@ -21,9 +25,11 @@ use super::reads::Reads;
 use super::{Baseline, Report, Settings, name_of};
 use crate::machine::Machine;
 use epoch::{Epoch, Stage};
+use looking::{LookUpCounts, Looking};
 use onefold_engine::buffer::Slice;
 use onefold_engine::interface::{Action, Event, Failure, IoFailure, Legacy, Notice, Reply, Request, RequestId};
 use onefold_engine::units::{Bytes, Time};
+use prefetched::Prefetched;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use tables::Tables;
@@ -63,6 +69,11 @@ pub trait Scheme {
     /// Returns whether no work remains, due or not.
     fn work_done(&self) -> bool;
 
+    /// Returns the pages that a look-up of this entry has to read, in order; none if all metadata is in memory.
+    fn look_up(&mut self, _: LookUp) -> Vec<PageRead> {
+        Vec::new()
+    }
+
     /// Returns the counts that only this scheme keeps.
     fn facts(&self) -> Vec<(&'static str, u64)>;
 }
@@ -71,6 +82,7 @@ pub trait Scheme {
 enum Purpose {
     Content { epoch: u64, first: u64, blocks: usize },
     Page,
+    LookUp,
     Work,
     Flush,
     Read { request: RequestId, segment: usize, first: u64, blocks: usize },
@@ -111,8 +123,13 @@ pub struct Dedup<S> {
     flush_covers_work: bool,
     work_in_flight: usize,
     work_is_written: bool,
-    /// Requests that wait for space.
+    /// Requests that wait for space, or for the look-ups of an earlier one.
     stalled: VecDeque<Request>,
+    looking: Option<Looking>,
+    /// The write whose look-ups have ended, until it is admitted.
+    looked: Option<RequestId>,
+    prefetched: Prefetched,
+    look_ups: LookUpCounts,
     wake: Option<Time>,
     serving: bool,
     closing: bool,
@@ -146,6 +163,10 @@ impl<S: Scheme> Dedup<S> {
             work_in_flight: 0,
             work_is_written: false,
             stalled: VecDeque::new(),
+            looking: None,
+            looked: None,
+            prefetched: Prefetched::default(),
+            look_ups: LookUpCounts::default(),
             wake: None,
             serving: false,
             closing: false,
@@ -182,9 +203,10 @@ impl<S: Scheme> Dedup<S> {
         if !std::mem::replace(&mut self.failed, true) {
             out.push(Action::Notice(Notice::WentReadOnly { what }));
         }
+        let looking = self.end_look_ups().map(|request| request.id);
         let epochs = self.committing.iter_mut().chain(&mut self.sealed).chain(std::iter::once(&mut self.filling));
         let waiters = epochs.flat_map(|epoch| std::mem::take(&mut epoch.waiters));
-        let waiters = waiters.chain(self.stalled.drain(..).map(|request| request.id));
+        let waiters = waiters.chain(looking).chain(self.stalled.drain(..).map(|request| request.id));
         out.extend(waiters.map(|request| Action::Reply { request, reply: Reply::Failed(Failure::Io) }));
     }
 
@@ -209,7 +231,7 @@ impl<S: Scheme> Dedup<S> {
                     self.scheme.work_written();
                 }
             }
-            Purpose::Flush | Purpose::Read { .. } => unreachable!("only writes complete so"),
+            Purpose::Flush | Purpose::LookUp | Purpose::Read { .. } => unreachable!("only writes complete so"),
         }
     }
 }
@@ -230,11 +252,17 @@ impl<S: Scheme> Machine for Dedup<S> {
                 self.flushed(now, result, out);
             }
             Event::Read { io, buffer, result, .. } => {
-                let Purpose::Read { request, segment, first, blocks } = self.in_flight.done(io) else {
-                    unreachable!("only reads complete so")
-                };
-                self.unpin(first, blocks);
-                out.extend(self.reads.filled(request, segment, buffer, result).map(|reply| Action::Reply { request, reply }));
+                match self.in_flight.done(io) {
+                    Purpose::Read { request, segment, first, blocks } => {
+                        self.unpin(first, blocks);
+                        out.extend(self.reads.filled(request, segment, buffer, result).map(|reply| Action::Reply { request, reply }));
+                    }
+                    Purpose::LookUp if result.is_err() => self.failure("a read of metadata failed", out),
+                    // After a failure nothing is looked up any more.
+                    Purpose::LookUp if self.looking.is_none() => {}
+                    Purpose::LookUp => self.read_page(out),
+                    _ => unreachable!("only reads complete so"),
+                }
             }
             Event::Close => self.closing = true,
             Event::Tick => self.wake = None,
@@ -281,6 +309,7 @@ impl<S: Scheme> Baseline for Dedup<S> {
             ("waits for space", c.stalls),
             ("device flushes", c.flushes),
         ];
+        facts.extend(self.look_ups.facts());
         facts.extend(self.scheme.facts());
         Report {
             scheme: S::NAME,

@@ -4,11 +4,13 @@
 //! counts do the same: 2 for a new block). A block that only its fingerprint refers to is *kept*; kept blocks are collected when space is
 //! short. Dmdedup collects by a command that scans the hash index, offline; here all kept blocks are collected at once (or as many as an
 //! epoch holds) when a request finds no room, which is as late as possible.
+//!
+//! A block that stays apart (the hint NODEDUP) has no fingerprint: its LBN is its one link, and it is free after the commit that takes it.
 
 use super::super::Settings;
 use super::Changes;
 use onefold_engine::fingerprint::{Digest, Fingerprint};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
 /// The limits of a scheme's structures.
@@ -40,6 +42,8 @@ pub struct Tables {
     map: Vec<u64>,
     index: FxHashMap<Fingerprint, u64>,
     names: FxHashMap<u64, Fingerprint>,
+    /// The blocks in use that have no fingerprint.
+    apart: FxHashSet<u64>,
     links: Vec<u32>,
     /// The first block that was never used.
     never_used: u64,
@@ -56,6 +60,7 @@ impl Tables {
             map: vec![UNMAPPED; words(settings.logical.0)],
             index: FxHashMap::default(),
             names: FxHashMap::default(),
+            apart: FxHashSet::default(),
             links: vec![0; words(limits.data_blocks)],
             never_used: 0,
             freed: BTreeSet::new(),
@@ -68,6 +73,17 @@ impl Tables {
     pub fn at(&self, lbn: u64) -> Option<u64> {
         let pbn = self.map[lbn as usize];
         (pbn != UNMAPPED).then_some(pbn)
+    }
+
+    /// Returns whether the index leads from this content to that block.
+    pub fn is_at(&self, name: &Fingerprint, pbn: u64) -> bool {
+        self.index.get(name) == Some(&pbn)
+    }
+
+    /// Returns the fingerprint of an LBN's content, and its block; none if there is no content, or it stays apart.
+    pub fn name_at(&self, lbn: u64) -> Option<(Fingerprint, u64)> {
+        let pbn = self.at(lbn)?;
+        self.names.get(&pbn).map(|&name| (name, pbn))
     }
 
     /// Returns the number of blocks that could be written now.
@@ -85,11 +101,11 @@ impl Tables {
         self.limits.data_blocks - self.free()
     }
 
-    /// Links an LBN to its new content.
+    /// Links an LBN to its new content, which stays apart or is looked up.
     ///
     /// # Panics
     /// Panics if there is no free block: the caller has to check before.
-    pub fn write(&mut self, lbn: u64, digest: Digest, pinned: impl Fn(u64) -> bool, changes: &mut Changes) -> WriteOutcome {
+    pub fn write(&mut self, lbn: u64, digest: Digest, apart: bool, pinned: impl Fn(u64) -> bool, changes: &mut Changes) -> WriteOutcome {
         let name = match digest {
             Digest::Of(name) => name,
             Digest::Zero if self.limits.zero_is_content => Fingerprint([0; 20]),
@@ -101,6 +117,14 @@ impl Tables {
             Digest::Partial => unreachable!("only whole blocks are admitted"),
         };
         let old = self.at(lbn);
+        if apart {
+            let pbn = self.allocate(pinned);
+            self.apart.insert(pbn);
+            self.add(pbn, 1, changes);
+            self.set(lbn, pbn, changes);
+            old.into_iter().for_each(|old| self.release(old, changes));
+            return WriteOutcome::New(pbn);
+        }
         let known = self.index.get(&name).copied();
         if known.is_some() && known == old {
             return WriteOutcome::Unchanged;
@@ -118,9 +142,7 @@ impl Tables {
         };
         self.add(pbn, 1, changes);
         self.set(lbn, pbn, changes);
-        if let Some(old) = old {
-            self.add(old, -1, changes);
-        }
+        old.into_iter().for_each(|old| self.release(old, changes));
         kind
     }
 
@@ -128,13 +150,13 @@ impl Tables {
     pub fn unmap(&mut self, lbn: u64, changes: &mut Changes) -> bool {
         let Some(old) = self.at(lbn) else { return false };
         self.set(lbn, UNMAPPED, changes);
-        self.add(old, -1, changes);
+        self.release(old, changes);
         true
     }
 
     /// Removes the fingerprints of up to `most` kept blocks. The blocks become free when these changes are durable.
     pub fn collect(&mut self, most: usize, changes: &mut Changes) -> u64 {
-        let kept: Vec<u64> = (0..self.never_used).filter(|&pbn| self.links(pbn) == 1).take(most).collect();
+        let kept: Vec<u64> = (0..self.never_used).filter(|&pbn| self.links(pbn) == 1 && !self.apart.contains(&pbn)).take(most).collect();
         for &pbn in &kept {
             let name = self.names.remove(&pbn).expect("a kept block has its fingerprint");
             if self.index.get(&name) == Some(&pbn) {
@@ -168,6 +190,14 @@ impl Tables {
         self.links[pbn as usize]
     }
 
+    /// Takes an LBN's link from a block.
+    fn release(&mut self, pbn: u64, changes: &mut Changes) {
+        self.add(pbn, -1, changes);
+        if self.apart.remove(&pbn) {
+            changes.freed.push(pbn);
+        }
+    }
+
     #[allow(clippy::cast_possible_truncation)] // as above
     fn set(&mut self, lbn: u64, pbn: u64, changes: &mut Changes) {
         self.map[lbn as usize] = pbn;
@@ -179,8 +209,10 @@ impl Tables {
         let links = &mut self.links[pbn as usize];
         let before = *links;
         *links = before.checked_add_signed(n).expect("links are counted");
-        self.kept += u64::from(*links == 1);
-        self.kept -= u64::from(before == 1);
+        if !self.apart.contains(&pbn) {
+            self.kept += u64::from(*links == 1);
+            self.kept -= u64::from(before == 1);
+        }
         changes.refs.insert(pbn, *links);
     }
 }

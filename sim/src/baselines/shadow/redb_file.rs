@@ -80,9 +80,58 @@ impl RedbFile<'_> {
         }
     }
 
+    /// Returns the pages from a root to the leaf that has this key, or would have it. Keys are 64-bit numbers, stored one after the other
+    /// behind the children, and each child has the keys up to its own.
+    #[must_use]
+    pub fn path(&self, root: usize, key: u64) -> Vec<usize> {
+        let (mut page, mut path) = (root, vec![root]);
+        while self.0[page] == BRANCH {
+            let keys = self.u16(page + 2);
+            let first = page + 8 + (CHECKSUM + 8) * (keys + 1);
+            let key_at = |i: usize| u64::from_le_bytes(self.0[first + 8 * i..first + 8 * i + 8].try_into().expect("eight bytes"));
+            let child = (0..keys).find(|&i| key <= key_at(i)).unwrap_or(keys);
+            page = self.place(page + 8 + CHECKSUM * (keys + 1) + 8 * child);
+            path.push(page);
+        }
+        path
+    }
+
     /// Returns the number of pages from a root to a leaf, including both.
     #[must_use]
     pub fn height(&self, root: usize) -> u64 {
         1 + self.children(root).next().map_or(0, |child| self.height(child))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::backend::Recorder;
+    use super::*;
+    use redb::{Database, TableDefinition};
+
+    const NUMBERS: TableDefinition<u64, u64> = TableDefinition::new("numbers");
+
+    #[test]
+    fn a_path_ends_in_the_leaf_that_has_the_key() {
+        let recorder = Recorder::default();
+        let db: Database = redb::Builder::new().create_with_backend(recorder.clone()).expect("redb makes a file in memory");
+        let transaction = db.begin_write().expect("it is the only one");
+        {
+            let mut numbers = transaction.open_table(NUMBERS).expect("a new table");
+            for key in 0..50_000 {
+                numbers.insert(key * 7, key).expect("it writes to memory");
+            }
+        }
+        transaction.commit().expect("it writes to memory");
+        let image = recorder.image();
+        let file = RedbFile(&image.bytes);
+        let root = file.tables().into_iter().find(|(name, _)| name == "numbers").and_then(|(_, root)| root).expect("it has entries");
+        for key in [0, 7, 7 * 255, 7 * 256, 7 * 31_000, 7 * 49_999] {
+            let path = file.path(root, key);
+            assert_eq!((path[0], path.len() as u64), (root, file.height(root)));
+            let leaf = path[path.len() - 1];
+            let has_it = (0..file.u16(leaf + 2)).any(|i| image.bytes[leaf + 4 + 8 * i..leaf + 12 + 8 * i] == key.to_le_bytes());
+            assert!(file.0[leaf] == LEAF && has_it, "{key}");
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! The trees, and the writes of a transaction.
 
 use super::backend::{FileOperation, Recorder};
+use super::cache::PageCache;
 use super::redb_file::RedbFile;
 use crate::baselines::Settings;
-use crate::baselines::dedup::{Changes, Limits, PageWrite, Scheme};
+use crate::baselines::dedup::{Changes, Limits, LookUp, PageRead, PageWrite, Scheme};
 use onefold_engine::fingerprint::Fingerprint;
 use onefold_engine::interface::Class;
-use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Bytes, Time};
+use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks, Bytes, Time, index};
 use redb::{Database, ReadableTable, TableDefinition};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -81,6 +82,9 @@ pub struct Shadow {
     commits: u64,
     pages: BTreeMap<PageKind, u64>,
     pages_most: u64,
+    /// The pages in memory, if not all are; and the roots of the trees of LBNs and of fingerprints.
+    cache: Option<PageCache>,
+    roots: [Option<usize>; 2],
 }
 
 impl Shadow {
@@ -95,7 +99,9 @@ impl Shadow {
         let metadata_bytes = ((settings.logical.0 * 16 + data_blocks * 29) * 8).next_multiple_of(BLOCK_BYTES) + (64 << 20);
         let recorder = Recorder::default();
         let db = Self::open(recorder.clone()).expect("redb makes a file in memory");
-        let mut this = Self { db, recorder, data_blocks, metadata_bytes, commits: 0, pages: BTreeMap::new(), pages_most: 0 };
+        let cache = settings.metadata_cache.map(|bytes| PageCache::new(index(bytes.0 / BLOCK_BYTES)));
+        let (pages, roots) = (BTreeMap::new(), [None; 2]);
+        let mut this = Self { db, recorder, data_blocks, metadata_bytes, commits: 0, pages, pages_most: 0, cache, roots };
         this.transact(&Changes::default()).expect("redb makes empty tables");
         this.recorder.image().operations.clear();
         this
@@ -185,6 +191,11 @@ impl Shadow {
             kinds.entry(page).and_modify(|kind| *kind = PageKind::Tables);
         }
         for (name, root) in redb_file.tables() {
+            match name.as_str() {
+                "lbn" => self.roots[0] = root,
+                "fingerprints" => self.roots[1] = root,
+                _ => {}
+            }
             let mut pages = Vec::new();
             root.into_iter()
                 .for_each(|root| redb_file.written_below(root, &|page| kinds.contains_key(&page), &mut |page| pages.push(page)));
@@ -192,6 +203,11 @@ impl Shadow {
         }
         kinds.values().for_each(|kind| *self.pages.entry(*kind).or_default() += 1);
         self.pages_most = self.pages_most.max(order.len() as u64);
+        if let Some(cache) = &mut self.cache {
+            for &page in &order {
+                cache.touch(page);
+            }
+        }
         let base = Blocks(self.data_blocks).bytes().0;
         let write = |page: usize| PageWrite::page(Bytes(base + page as u64), &image.bytes[page..page + BLOCK_SIZE], kinds[&page].class());
         order.into_iter().map(write).collect()
@@ -285,6 +301,18 @@ impl Scheme for Shadow {
 
     fn work_done(&self) -> bool {
         true
+    }
+
+    fn look_up(&mut self, what: LookUp) -> Vec<PageRead> {
+        let Some(cache) = &mut self.cache else { return Vec::new() };
+        let (root, key, class) = match what {
+            LookUp::Lbn(lbn) => (self.roots[0], lbn, Class::Map),
+            LookUp::Name(name) => (self.roots[1], name.head(), Class::Fingerprints),
+        };
+        let image = self.recorder.image();
+        let path = root.map_or_else(Vec::new, |root| RedbFile(&image.bytes).path(root, key));
+        let base = Blocks(self.data_blocks).bytes().0;
+        path.into_iter().filter(|&page| !cache.touch(page)).map(|page| PageRead { at: Bytes(base + page as u64), class }).collect()
     }
 
     fn facts(&self) -> Vec<(&'static str, u64)> {
