@@ -13,12 +13,15 @@ use std::path::PathBuf;
 
 /// The project's table of recorded figures.
 const FIGURES: &str = "docs/figures.tsv";
+/// The block writes of Using Hints' dd: with these all of its replays take a few minutes.
+const HINT_WRITES: u64 = 1 << 16;
 
 /// Replay every recorded trace on every scheme, and write the papers' figures beside ours
 ///
 /// Every trace is replayed weak and strong, on three device models. The policies for the index run over the same traces, as in
-/// SmartDedup's figures. index.html, smartdedup.html, results.csv and results.json go into the folder of the report. Each target is
-/// printed; the command ends with 1 where one is missed.
+/// SmartDedup's figures, and loads of Using Hints are replayed with hints and without. index.html, smartdedup.html, hints.html,
+/// results.csv, hints.csv and results.json go into the folder of the report. Each target is printed; the command ends with 1 where one
+/// is missed.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Folder of the report; it is made.
@@ -40,9 +43,16 @@ pub struct Arguments {
     /// Block writes of each trace that is made like a row of SmartDedup's Table 1, for the policies of the index; 0 for no such traces.
     #[arg(long, value_name = "N", value_parser = parse_writes, default_value = "2M")]
     made_writes: u64,
+    /// Block writes of the dd of Using Hints, of which the size of its other loads follows (the paper has 1M); 0 for none of them. Default:
+    /// 64K; 0 if --trace or --scheme chooses.
+    #[arg(long, value_name = "N", value_parser = parse_writes)]
+    hint_writes: Option<u64>,
     /// File of what was measured live, which `./dev bench smartdedup-fio` leaves.
     #[arg(long, value_name = "FILE", value_parser = parse_file)]
     live: Option<PathBuf>,
+    /// File of Using Hints' Table 1, which `./dev bench hints-table-1` leaves.
+    #[arg(long, value_name = "FILE", value_parser = parse_live_hints)]
+    live_hints: Option<PathBuf>,
     /// Table of the project's recorded figures, which some rows are judged by. Default: docs/figures.tsv, if it is there.
     #[arg(long, value_name = "FILE", value_parser = parse_figures)]
     figures: Option<PathBuf>,
@@ -78,6 +88,12 @@ fn parse_writes(typed: &str) -> Result<u64, String> {
 fn parse_file(typed: &str) -> Result<PathBuf, String> {
     let file = PathBuf::from(typed);
     if file.is_file() { Ok(file) } else { Err("no file is there; ./dev bench smartdedup-fio makes such".to_owned()) }
+}
+
+/// Parses a file that the user names: it has to be there.
+fn parse_live_hints(typed: &str) -> Result<PathBuf, String> {
+    let file = PathBuf::from(typed);
+    if file.is_file() { Ok(file) } else { Err("no file is there; ./dev bench hints-table-1 makes such".to_owned()) }
 }
 
 /// Parses the results of an earlier report: the file has to be there.
@@ -117,6 +133,7 @@ impl Report for Judged {
 /// # Errors
 /// When a trace has no such name, the report cannot be written, or a target is missed.
 pub fn run(arguments: &Arguments) -> Outcome {
+    let chooses = !arguments.only.is_empty() || !arguments.schemes.is_empty();
     let options = Options {
         out: arguments.out.clone(),
         traces: arguments.traces.clone(),
@@ -124,7 +141,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         only: arguments.only.clone(),
         schemes: arguments.schemes.clone(),
         made_writes: arguments.made_writes,
+        hint_writes: arguments.hint_writes.unwrap_or(if chooses { 0 } else { HINT_WRITES }),
         live: arguments.live.clone(),
+        live_hints: arguments.live_hints.clone(),
         figures: arguments.figures.clone().or_else(|| Some(PathBuf::from(FIGURES)).filter(|file| file.is_file())),
         stored: arguments.stored.clone(),
         replays_nothing: arguments.no_replay,

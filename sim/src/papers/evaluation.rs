@@ -5,7 +5,7 @@
 //! Every row is computed from the results that the pages are made of.
 
 use crate::papers::results::Results;
-use crate::papers::{order_merge, rivals, smartdedup};
+use crate::papers::{hints, order_merge, rivals, smartdedup};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -77,6 +77,7 @@ pub fn nothing() -> Judged {
 pub fn rows(results: &Results) -> Vec<Row> {
     let mut rows = order_merge::rows(results);
     rows.extend(smartdedup::rows::rows(results));
+    rows.extend(hints::rows::rows(results));
     rows.extend(rivals::rows(results));
     rows
 }

@@ -1,4 +1,5 @@
-//! OrderMergeDedup's evaluation (sections 4.2 to 4.5) and SmartDedup's (`smartdedup/mod.rs`), over the recorded traces, in one command:
+//! OrderMergeDedup's evaluation (sections 4.2 to 4.5) and SmartDedup's (`smartdedup/mod.rs`), over the recorded traces, and that of Using
+//! Hints (`hints/mod.rs`), over made loads, in one command:
 //! `onefold-lab report`, `./dev bench papers`.
 //!
 //! 1. Every trace is replayed on every scheme, weak and strong (32 writes outstanding, and 1), on three device models (`matrix.rs`):
@@ -14,6 +15,7 @@ pub mod csv;
 pub mod energy;
 pub mod evaluation;
 pub mod figures;
+pub mod hints;
 pub mod html;
 pub mod journal;
 pub mod log;

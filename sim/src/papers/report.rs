@@ -3,6 +3,7 @@
 use crate::index_lab::naming::Naming;
 use crate::papers::contents::contents;
 use crate::papers::evaluation::{Tally, rows};
+use crate::papers::hints::live::HintsLive;
 use crate::papers::matrix::{ReplayJob, jobs, jobs_of_recorded, run};
 use crate::papers::recorded::RecordedFigures;
 use crate::papers::results::{Results, RunFacts};
@@ -10,7 +11,7 @@ use crate::papers::smartdedup::live::Live;
 use crate::papers::smartdedup::study::{Subject, study};
 use crate::papers::targets::{Target, judge};
 use crate::papers::workloads::{WORKLOADS, Workload, of_trace};
-use crate::papers::{csv, page, smartdedup, stored};
+use crate::papers::{csv, hints, page, smartdedup, stored};
 use crate::replay::scheme::Scheme;
 use crate::replay::timed::name_of;
 use onefold_trace::synth::phone::PHONES;
@@ -31,8 +32,12 @@ pub struct Options {
     pub schemes: Vec<Scheme>,
     /// The block writes of each trace that is made like a row of SmartDedup's Table 1; none are made with 0.
     pub made_writes: u64,
+    /// The block writes of Using Hints' dd, of which the size of its other loads follows; nothing of it is replayed with 0.
+    pub hint_writes: u64,
     /// The file of what was measured live, if there is one.
     pub live: Option<PathBuf>,
+    /// The file of Using Hints' Table 1 as measured live, if there is one.
+    pub live_hints: Option<PathBuf>,
     /// The table of recorded figures, if there is one.
     pub figures: Option<PathBuf>,
     /// The results of an earlier report: only what they lack is replayed.
@@ -96,6 +101,9 @@ pub fn report(options: &Options, own_model: &[(&str, f64)]) -> Result<Vec<Target
     if let Some(live) = &options.live {
         results.live = Live::read(live)?;
     }
+    if let Some(live) = &options.live_hints {
+        results.hints_live = HintsLive::read(live)?;
+    }
     if let Some(figures) = &options.figures {
         results.recorded = RecordedFigures::read(figures)?;
     }
@@ -110,6 +118,8 @@ pub fn report(options: &Options, own_model: &[(&str, f64)]) -> Result<Vec<Target
     write(&options.out, "results.json", &stored::json(&results, &targets, &rows))?;
     write(&options.out, "results.csv", &csv::csv(&results))?;
     write(&options.out, "index.html", &page::page(&results, &targets, tally))?;
+    write(&options.out, "hints.csv", &hints::csv::csv(&results.hints))?;
+    write(&options.out, "hints.html", &hints::page::page(&results, tally)?)?;
     write(&options.out, "smartdedup.html", &smartdedup::page::page(&results, tally))?;
     Ok(targets)
 }
@@ -132,10 +142,16 @@ fn replay_what_lacks(results: &mut Results, traces: &Traces, options: &Options) 
     let (studies, failed) = study(&subjects, options.threads);
     results.studies.extend(studies);
     failures.extend(failed);
+    let lacks_hints = options.hint_writes > 0 && results.hints.is_empty();
+    if lacks_hints {
+        let (runs, failed) = hints::runs::run(options.hint_writes, options.threads);
+        results.hints = runs;
+        failures.extend(failed);
+    }
     results.failures = failures;
     results.sort();
     let earlier = std::mem::take(&mut results.made);
-    if lacking.is_empty() && subjects.is_empty() && !is_new {
+    if lacking.is_empty() && subjects.is_empty() && !lacks_hints && !is_new {
         results.made = earlier;
         return Ok(());
     }

@@ -2,6 +2,8 @@
 
 use crate::index_lab::naming::Naming;
 use crate::papers::contents::Contents;
+use crate::papers::hints::live::HintsLive;
+use crate::papers::hints::runs::HintRun;
 use crate::papers::recorded::RecordedFigures;
 use crate::papers::smartdedup::live::Live;
 use crate::papers::smartdedup::study::Study;
@@ -85,6 +87,11 @@ pub struct Results {
     pub contents: Vec<Contents>,
     /// The project's recorded figures.
     pub recorded: RecordedFigures,
+    /// The replays with hints and without, and what was measured live about them.
+    #[serde(default)]
+    pub hints: Vec<HintRun>,
+    #[serde(default)]
+    pub hints_live: HintsLive,
     /// The figures that were measured live.
     pub live: Live,
     pub naming: Naming,

@@ -16,12 +16,6 @@ pub fn rows(results: &Results) -> Vec<Row> {
     let not_built = |why: &str| (why.to_owned(), RowResult::NotMeasured);
     let mut rows = vec![
         Row::new(
-            "Hints (sections 5 and 6)",
-            "NODEDUP 2.2 to 5.3 ×, PREFETCH 1.2 to 1.8 ×; metadata NODEDUP +1 to +10 %",
-            "measured the same way",
-            not_built("hints travel with requests and do not act yet"),
-        ),
-        Row::new(
             "APP-Dedupe",
             "45.2 % fewer writes, 41.5 % fewer flash GCs, ≤ 2.5 % memory, response time −6.2 % (means of 15 applications)",
             "the same",

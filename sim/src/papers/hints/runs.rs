@@ -1,0 +1,221 @@
+//! The replays of the made loads, with hints and without.
+//!
+//! 1. Each load runs on the default of mode `ordered`, on `packed`, and on `shadow`, Dmdedup's design with its cache of metadata bounded
+//!    (`baselines/dedup/looking.rs`); and once without deduplication.
+//! 2. A cache has 1, 2, 5 or 10 per cent of an estimate of Dmdedup's metadata. Onefold gets as much for its index (`--index-memory`), and
+//!    four times as much in all (`--memory`), or the least that works.
+//! 3. Metadata are flushed after each write: strong persistence, 32 writes outstanding; or weak, with a flush of the client after each
+//!    thousand writes.
+//! 4. Figures are those of the phase `run`, with what it leaves to be done later. Its time has no processor time.
+
+use super::loads::Load;
+use super::published::CACHE_PERCENT;
+use crate::papers::parallel::on_threads;
+use crate::papers::results::Failure;
+use crate::replay::run::{Plan, replay_on};
+use crate::replay::scheme::{IndexLimits, ReadyScheme, Scheme, ready, shadow_with_cache};
+use crate::replay::streams::Hinting;
+use onefold_engine::interface::Policy;
+use onefold_engine::memory::Accountant;
+use onefold_engine::settings::Persistence;
+use onefold_engine::units::Bytes;
+use onefold_trace::model::Model;
+use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
+
+/// The schemes that are compared.
+pub const SCHEMES: [Scheme; 3] = [Scheme::OrderedAnticipate, Scheme::Packed, Scheme::Shadow];
+/// The model of the medium.
+pub const DEVICE: &str = "850pro";
+
+/// The moment when metadata are flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Commit {
+    #[serde(rename = "every write")]
+    Each,
+    #[serde(rename = "every 1,000 writes")]
+    Thousand,
+}
+
+impl Commit {
+    /// Returns the name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Each => "every write",
+            Self::Thousand => "every 1,000 writes",
+        }
+    }
+
+    const fn persistence(self) -> Persistence {
+        match self {
+            Self::Each => Persistence::Strong,
+            Self::Thousand => Persistence::Weak,
+        }
+    }
+}
+
+/// The requests that bring the hint: NODEDUP for writes; PREFETCH for the reads of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hint {
+    Off,
+    Metadata,
+    All,
+}
+
+impl Hint {
+    /// Returns the name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Metadata => "metadata",
+            Self::All => "all",
+        }
+    }
+
+    fn of(self, load: Load) -> Hinting {
+        let (apart, none) = (Policy::DEFAULT.apart(), Policy::DEFAULT);
+        match (self, load) {
+            (Self::Off, _) => Hinting::default(),
+            (_, Load::Copy(_)) => Hinting { reads: Policy::DEFAULT.prefetched(), ..Hinting::default() },
+            (Self::Metadata, _) => Hinting { metadata: apart, data: none, reads: none },
+            (Self::All, _) => Hinting { metadata: apart, data: apart, reads: none },
+        }
+    }
+}
+
+/// The result of one replay.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HintRun {
+    pub figure: u8,
+    pub duplicates: String,
+    pub scheme: String,
+    pub commit: Commit,
+    pub hint: Hint,
+    pub cache_percent: u64,
+    pub cache_bytes: u64,
+    /// The block writes of the dd, of which the size of each load follows; and those of this phase.
+    pub writes: u64,
+    pub client_units: u64,
+    pub virtual_seconds: f64,
+    pub device_units: u64,
+    pub read_units: u64,
+    /// The units of tables that were read: look-ups that went to the medium. Reads of data are no look-ups.
+    pub look_ups: u64,
+    pub device_flushes: u64,
+    /// The share of the client's units that were found to be duplicates.
+    pub found: Option<f64>,
+}
+
+/// A replay to do.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    load: Load,
+    scheme: Scheme,
+    commit: Commit,
+    hint: Hint,
+    percent: u64,
+}
+
+/// Lists the replays: all of Figures 3 and 4; of Figure 5 those with a flush after each thousand writes.
+fn jobs() -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for load in Load::ALL {
+        let commits: &[Commit] = if load.figure() == 5 { &[Commit::Thousand] } else { &[Commit::Each, Commit::Thousand] };
+        let hints: &[Hint] = if load.figure() == 5 { &[Hint::Off, Hint::Metadata, Hint::All] } else { &[Hint::Off, Hint::All] };
+        for &commit in commits {
+            jobs.push(Job { load, scheme: Scheme::None, commit, hint: Hint::Off, percent: CACHE_PERCENT[0] });
+            for scheme in SCHEMES {
+                for &hint in hints {
+                    jobs.extend(CACHE_PERCENT.map(|percent| Job { load, scheme, commit, hint, percent }));
+                }
+            }
+        }
+    }
+    jobs
+}
+
+impl Job {
+    fn name(&self) -> String {
+        let Self { load, scheme, commit, hint, percent } = self;
+        let (figure, duplicates) = (load.figure(), load.duplicates());
+        format!("Hints, Figure {figure}, {duplicates}, {}, {}, hint {}, cache {percent} %", scheme.name(), commit.name(), hint.name())
+    }
+
+    /// The approximate microseconds a block: only the order of jobs depends on it.
+    const fn cost(&self) -> u64 {
+        match (self.scheme, self.commit) {
+            (Scheme::Shadow, Commit::Each) => 60,
+            (Scheme::Shadow, Commit::Thousand) => 8,
+            _ => 3,
+        }
+    }
+
+    fn run(&self, writes: u64) -> Result<HintRun, String> {
+        let Self { load, scheme, commit, hint, percent } = *self;
+        let made = load.made(writes, commit == Commit::Thousand);
+        let cache_bytes = made.metadata_bytes() * percent / 100;
+        let memory_bytes = (cache_bytes * 4).max(Accountant::BYTES_MIN);
+        let (persistence, model) = (commit.persistence(), Model::named(DEVICE)?);
+        let index = IndexLimits { bytes_max: cache_bytes, ..IndexLimits::default() };
+        let hinting = hint.of(load);
+        let is_copy = matches!(load, Load::Copy(_));
+        let plan = Plan { scheme, persistence, model, memory_bytes, index, hinting, is_copy, ..Plan::default() };
+        let ready: ReadyScheme = if scheme == Scheme::Shadow {
+            shadow_with_cache(persistence, made.blocks(), memory_bytes, Bytes(cache_bytes))
+        } else {
+            ready(scheme, persistence, made.blocks(), memory_bytes, index)?
+        };
+        let report = replay_on(ready, "hints", made.records().map(Ok::<_, Infallible>), &plan)?;
+        let figures = &report.measured;
+        if report.phase != "run" || figures.client_units == 0 {
+            return Err("the load has no measured phase".to_owned());
+        }
+        Ok(HintRun {
+            figure: load.figure(),
+            duplicates: load.duplicates(),
+            scheme: scheme.name().to_owned(),
+            commit,
+            hint,
+            cache_percent: percent,
+            cache_bytes,
+            writes,
+            client_units: figures.client_units,
+            virtual_seconds: figures.virtual_seconds,
+            device_units: figures.device_units_all,
+            read_units: figures.device_read_units,
+            look_ups: figures.table_read_units,
+            device_flushes: figures.device_flushes,
+            found: figures.duplication.found,
+        })
+    }
+}
+
+/// Replays every load whose dd has this number of block writes, on this number of threads.
+#[must_use]
+pub fn run(writes: u64, threads: usize) -> (Vec<HintRun>, Vec<Failure>) {
+    let results = on_threads(&jobs(), Job::cost, threads, |job| job.run(writes).map_err(|error| Failure { replay: job.name(), error }));
+    let (mut runs, mut failures) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(run) => runs.push(run),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    (runs, failures)
+}
+
+/// Returns the run of a load.
+#[must_use]
+pub fn find(runs: &[HintRun], load: Load, scheme: Scheme, commit: Commit, hint: Hint, percent: u64) -> Option<&HintRun> {
+    runs.iter().find(|run| {
+        run.figure == load.figure()
+            && run.duplicates == load.duplicates()
+            && run.scheme == scheme.name()
+            && run.commit == commit
+            && run.hint == hint
+            && run.cache_percent == percent
+    })
+}
