@@ -5,7 +5,7 @@
 #        ./dev bench NAME... [--json] [--record] [--seed N] [--dir DIRECTORY]
 #        ./dev bench --all [--json] [--record]
 #        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--recorded DIRECTORY] [--made-writes N] [--jobs N]
-#                           [--stored FILE [--no-replay]] [--json] [--record]
+#                           [--hint-writes N] [--stored FILE [--no-replay]] [--json] [--record]
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 if a target is missed.
 # --record appends each figure to docs/figures.tsv, with the date, the commit and the processor (docs/testing.md). It refuses a work tree
@@ -20,17 +20,19 @@
 # `below` needs root, FUSE, loop devices, xfsprogs, btrfs-progs and 16 GiB, and takes three quarters of an hour;
 # ONEFOLD_BENCH_BELOW_HOSTS (ext4,xfs,btrfs,tmpfs), _STORES (file,sparse,thin), _LOADS (wal,rollback,log,rows,copy) and _PHASES
 # (create,fill,trim,restart) measure less than all.
-# `nodedup`, `protected`, `observed`, `prefetch`, `twice` and `short` measure hints; they need root, FUSE, loop devices and 8 GiB.
+# `nodedup`, `protected`, `observed`, `prefetch`, `twice`, `short` and `marked` measure hints; they need root, FUSE, loop devices and 8 GiB.
 # `protected` needs e2fsprogs, xfsprogs and btrfs-progs besides, `observed` bpftool and git, `twice` and `short` MariaDB and PostgreSQL,
 # without which they leave out what needs them; `short` takes ONEFOLD_BENCH_SHORT, _SHORT_PAIRS, _SHORT_PERCENT and _SHORT_ACTS.
+# `hints-table-1` takes each file system of the kernel whose mkfs is there, and leaves target/hints.json for the report.
 # ONEFOLD_BENCH_NODEDUP_MIB (4096), _NODEDUP_PAIRS (3), _OBSERVED_BIOS (1000000), _OBSERVED_ROUNDS (100), _PREFETCH_MIB (1024),
-# _PREFETCH_COPIES (2) and _PREFETCH_MEMORY (64M) give their sizes; ONEFOLD_BENCH_PROTECTED and _TWICE choose among their cases.
+# _PREFETCH_COPIES (2), _PREFETCH_MEMORY (64M), _TABLE_1_FILES (10000) and _TABLE_1_SECONDS (60) give their sizes;
+# ONEFOLD_BENCH_PROTECTED, _TWICE and _TABLE_1 choose among their cases.
 # `fronts` needs root, FUSE and loop devices, `killed` FUSE; ONEFOLD_BENCH_TREE is the tree that they copy (/usr/share and /usr/share/doc).
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
-# that is a missed target) and writes index.html, smartdedup.html, results.csv and results.json to target/report (docs/evaluating.md). --all
-# leaves it out. With --stored it takes the results of an earlier report (its results.json), and replays only what they lack; with
-# --no-replay, too, it only writes the pages anew.
+# that is a missed target) and writes index.html, smartdedup.html, hints.html, results.csv, hints.csv and results.json to target/report
+# (docs/evaluating.md). --all leaves it out. With --stored it takes the results of an earlier report (its results.json), and replays only
+# what they lack; with --no-replay, too, it only writes the pages anew.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"
@@ -51,6 +53,8 @@ if [[ ${words[0]:-} == papers ]]; then
     # What was measured live, if it was.
     live="$(target_dir)/smartdedup.json"
     [[ -f $live ]] && live=(--live "$live") || live=()
+    hints="$(target_dir)/hints.json"
+    [[ -f $hints ]] && live+=(--live-hints "$hints")
     revision="$(git -c safe.directory="*" rev-parse --short=8 HEAD)"
     report=("$ONEFOLD_LAB" report --out "$(target_dir)/report" --revision "$revision" "${live[@]}" "${words[@]:1}")
     [[ -n $recorded ]] || exec "${report[@]}"
