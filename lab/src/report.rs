@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// The project's table of recorded figures.
 const FIGURES: &str = "docs/figures.tsv";
 /// The block writes of Using Hints' dd: with these all of its replays take a few minutes.
-const HINT_WRITES: u64 = 1 << 16;
+const HINT_WRITES: u64 = 1 << 15;
 
 /// Replay every recorded trace on every scheme, and write the papers' figures beside ours
 ///
@@ -44,7 +44,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = parse_writes, default_value = "2M")]
     made_writes: u64,
     /// Block writes of the dd of Using Hints, of which the size of its other loads follows (the paper has 1M); 0 for none of them. Default:
-    /// 64K; 0 if --trace or --scheme chooses.
+    /// 32K; 0 if --trace or --scheme chooses.
     #[arg(long, value_name = "N", value_parser = parse_writes)]
     hint_writes: Option<u64>,
     /// File of what was measured live, which `./dev bench smartdedup-fio` leaves.

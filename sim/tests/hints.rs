@@ -4,11 +4,11 @@ use onefold_engine::interface::Policy;
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::Bytes;
 use onefold_sim::papers::evaluation::{RowResult, Tally};
+use onefold_sim::papers::hints::cases::{Hint, Load};
 use onefold_sim::papers::hints::figures::pairs;
-use onefold_sim::papers::hints::loads::Load;
 use onefold_sim::papers::hints::page::page;
 use onefold_sim::papers::hints::rows::rows;
-use onefold_sim::papers::hints::runs::{Hint, run};
+use onefold_sim::papers::hints::runs::{MODELS, run};
 use onefold_sim::papers::results::Results;
 use onefold_sim::replay::report::Report;
 use onefold_sim::replay::run::{Plan, replay_on};
@@ -17,7 +17,7 @@ use onefold_sim::replay::streams::Hinting;
 use std::convert::Infallible;
 
 const WRITES: u64 = 8192;
-/// Memory for a few pages of metadata.
+/// Memory for four leaves of metadata.
 const CACHE: Bytes = Bytes(16_384);
 
 /// Replays a load on the rival, which has little memory for its metadata.
@@ -76,7 +76,7 @@ fn the_page_has_every_figure_and_none_without_its_subject() {
     let judged = rows(&results);
     assert_eq!(judged.iter().filter(|row| row.verdict == RowResult::NotMeasured).count(), 1, "Table 1: {judged:#?}");
     for load in Load::ALL {
-        assert!(!pairs(&results.hints, load).expect("they were replayed").is_empty());
+        assert!(!pairs(&results.hints, load, MODELS[1]).expect("they were replayed").is_empty());
     }
 
     results.hints.retain(|run| run.figure != 4 || run.hint == Hint::Off);

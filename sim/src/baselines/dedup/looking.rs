@@ -3,8 +3,8 @@
 //! 1. A write looks its contents up in the hash index, and its LBNs in the map, before anything changes: block by block, one page after the
 //!    other, as Dmdedup's one worker does. Later changes wait behind it.
 //! 2. A block with the hint NODEDUP is looked up in the map alone, and a block whose hash was prefetched too (Using Hints, section 4).
-//! 3. Look-ups of reads, of counts and of free blocks cost nothing, and pages of the open epoch are in memory beside the cache: the counts
-//!    favour the rival.
+//! 3. Look-ups of reads, of counts and of free blocks cost nothing, and pages of the open epoch and inner nodes are in memory beside the
+//!    cache: the counts favour the rival.
 
 use super::{Dedup, PageRead, Purpose, Scheme};
 use onefold_engine::buffer::BufferMut;
@@ -29,7 +29,7 @@ pub struct Looking {
 #[derive(Clone, Copy, Default)]
 pub struct LookUpCounts {
     names: u64,
-    /// Those that read at least one page.
+    /// Those that read a page.
     names_read: u64,
     prefetched: u64,
     apart: u64,
@@ -66,7 +66,7 @@ impl<S: Scheme> Dedup<S> {
             } else {
                 let read = self.scheme.look_up(LookUp::Name(name));
                 self.look_ups.names += 1;
-                self.look_ups.names_read += u64::from(!read.is_empty());
+                self.look_ups.names_read += u64::from(read.is_some());
                 pages.extend(read);
             }
             pages.extend(self.scheme.look_up(LookUp::Lbn(first + i as u64)));

@@ -69,9 +69,9 @@ pub trait Scheme {
     /// Returns whether no work remains, due or not.
     fn work_done(&self) -> bool;
 
-    /// Returns the pages that a look-up of this entry has to read, in order; none if all metadata is in memory.
-    fn look_up(&mut self, _: LookUp) -> Vec<PageRead> {
-        Vec::new()
+    /// Returns the page that a look-up of this entry has to read; none if it is in memory.
+    fn look_up(&mut self, _: LookUp) -> Option<PageRead> {
+        None
     }
 
     /// Returns the counts that only this scheme keeps.

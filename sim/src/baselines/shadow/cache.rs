@@ -1,4 +1,4 @@
-//! Dmdedup's cache of metadata pages: the pages that were used last.
+//! Dmdedup's cache of metadata: the leaves that were used last.
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

@@ -21,8 +21,8 @@
 //! 4. Reference counts are kept as by Dmdedup: 2 for a new block, one of them that of its hash; an overwrite decrements the old block's
 //!    count and leaves its hash; blocks with a count of 1 are collected later. Zeros are content like any other. Dmdedup passes a discard
 //!    of a block that only its hash refers to on to the device, and drops the hash; here the block stays.
-//! 5. With `Settings::metadata_cache`, a look-up of a write reads the pages on its path that are not among those used last. Pages of a
-//!    commit are in memory when it is composed.
+//! 5. With `Settings::metadata_cache`, a look-up of a write reads its leaf, if that is not among those used last. Inner nodes are always in
+//!    memory: they are a hundredth of the leaves. Pages of a commit are in memory when it is composed.
 //! 6. Counted with 300,000 random entries: 11 pages for the commit of one new block: 3 + 3 for the two trees of height 3, 2 for the counts,
 //!    1 for freed pages, 2 for roots and header; persistent-data would write as many (3 + 3, 2, 2, 1). Two things differ. redb's inner
 //!    nodes have checksums and up to 128 children, persistent-data's 252: a tree of between some 25,000 and 50,000 entries is one page

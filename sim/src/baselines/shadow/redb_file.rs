@@ -80,6 +80,12 @@ impl RedbFile<'_> {
         }
     }
 
+    /// Returns whether a page of a tree is a leaf.
+    #[must_use]
+    pub fn is_leaf(&self, page: usize) -> bool {
+        self.0[page] == LEAF
+    }
+
     /// Returns the pages from a root to the leaf that has this key, or would have it. Keys are 64-bit numbers, stored one after the other
     /// behind the children, and each child has the keys up to its own.
     #[must_use]
@@ -131,7 +137,7 @@ mod tests {
             assert_eq!((path[0], path.len() as u64), (root, file.height(root)));
             let leaf = path[path.len() - 1];
             let has_it = (0..file.u16(leaf + 2)).any(|i| image.bytes[leaf + 4 + 8 * i..leaf + 12 + 8 * i] == key.to_le_bytes());
-            assert!(file.0[leaf] == LEAF && has_it, "{key}");
+            assert!(file.is_leaf(leaf) && !file.is_leaf(root) && has_it, "{key}");
         }
     }
 }

@@ -82,7 +82,7 @@ pub struct Shadow {
     commits: u64,
     pages: BTreeMap<PageKind, u64>,
     pages_most: u64,
-    /// The pages in memory, if not all are; and the roots of the trees of LBNs and of fingerprints.
+    /// The leaves in memory, if not all are; and the roots of the trees of LBNs and of fingerprints.
     cache: Option<PageCache>,
     roots: [Option<usize>; 2],
 }
@@ -204,9 +204,10 @@ impl Shadow {
         kinds.values().for_each(|kind| *self.pages.entry(*kind).or_default() += 1);
         self.pages_most = self.pages_most.max(order.len() as u64);
         if let Some(cache) = &mut self.cache {
-            for &page in &order {
+            let is_entry = |page: &usize| matches!(kinds[page], PageKind::Lbn | PageKind::Fingerprints) && redb_file.is_leaf(*page);
+            order.iter().filter(|page| is_entry(page)).for_each(|&page| {
                 cache.touch(page);
-            }
+            });
         }
         let base = Blocks(self.data_blocks).bytes().0;
         let write = |page: usize| PageWrite::page(Bytes(base + page as u64), &image.bytes[page..page + BLOCK_SIZE], kinds[&page].class());
@@ -303,16 +304,16 @@ impl Scheme for Shadow {
         true
     }
 
-    fn look_up(&mut self, what: LookUp) -> Vec<PageRead> {
-        let Some(cache) = &mut self.cache else { return Vec::new() };
+    fn look_up(&mut self, what: LookUp) -> Option<PageRead> {
+        let cache = self.cache.as_mut()?;
         let (root, key, class) = match what {
             LookUp::Lbn(lbn) => (self.roots[0], lbn, Class::Map),
             LookUp::Name(name) => (self.roots[1], name.head(), Class::Fingerprints),
         };
         let image = self.recorder.image();
-        let path = root.map_or_else(Vec::new, |root| RedbFile(&image.bytes).path(root, key));
+        let leaf = root.and_then(|root| RedbFile(&image.bytes).path(root, key).pop());
         let base = Blocks(self.data_blocks).bytes().0;
-        path.into_iter().filter(|&page| !cache.touch(page)).map(|page| PageRead { at: Bytes(base + page as u64), class }).collect()
+        leaf.filter(|&leaf| !cache.touch(leaf)).map(|leaf| PageRead { at: Bytes(base + leaf as u64), class })
     }
 
     fn facts(&self) -> Vec<(&'static str, u64)> {

@@ -3,7 +3,7 @@
 use super::runs::HintRun;
 use std::fmt::Write as _;
 
-const HEADS: &str = "figure,duplicates,scheme,commit,hint,cache_percent,cache_bytes,dd_writes,client_units,virtual_seconds,\
+const HEADS: &str = "figure,duplicates,scheme,model,commit,hint,cache_percent,cache_bytes,dd_writes,client_units,virtual_seconds,\
                      device_units,read_units,look_ups,device_flushes,found\n";
 
 /// Formats all replays, with a first line of names.
@@ -15,10 +15,11 @@ pub fn csv(runs: &[HintRun]) -> String {
         let found = run.found.map_or_else(String::new, |found| found.to_string());
         let _ = writeln!(
             out,
-            "{},{},{},{commit},{},{},{},{},{},{},{},{},{},{},{found}",
+            "{},{},{},{},{commit},{},{},{},{},{},{},{},{},{},{},{found}",
             run.figure,
             run.duplicates,
             run.scheme,
+            run.model,
             run.hint.name(),
             run.cache_percent,
             run.cache_bytes,

@@ -1,8 +1,8 @@
 //! The tables of Figures 3, 4 and 5: each load with the hint and without it.
 
-use super::loads::Load;
+use super::cases::{Commit, Hint, Load};
 use super::published::{CACHE_PERCENT, speed_up};
-use super::runs::{Commit, DEVICE, Hint, HintRun, SCHEMES, find};
+use super::runs::{HintRun, SCHEMES, find};
 use crate::papers::html::{Table, number};
 use crate::replay::scheme::Scheme;
 
@@ -10,6 +10,7 @@ use crate::replay::scheme::Scheme;
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
     pub load: Load,
+    pub model: &'static str,
     pub scheme: Scheme,
     pub commit: Commit,
     pub hint: Hint,
@@ -43,21 +44,21 @@ impl Pair<'_> {
     }
 }
 
-/// Lists the pairs of a load.
+/// Lists the pairs of a load on a model.
 ///
 /// # Errors
 /// Fails if one half of a pair was not replayed, or took no time.
-pub fn pairs(runs: &[HintRun], load: Load) -> Result<Vec<Pair<'_>>, String> {
+pub fn pairs<'a>(runs: &'a [HintRun], load: Load, model: &'static str) -> Result<Vec<Pair<'a>>, String> {
     let mut pairs = Vec::new();
     for commit in [Commit::Thousand, Commit::Each].into_iter().filter(|&commit| load.figure() != 5 || commit == Commit::Thousand) {
         for hint in [Hint::Metadata, Hint::All].into_iter().filter(|&hint| load.figure() == 5 || hint == Hint::All) {
             for scheme in SCHEMES {
                 for percent in CACHE_PERCENT {
                     let of = |hint| {
-                        let run = find(runs, load, scheme, commit, hint, percent).filter(|run| run.virtual_seconds > 0.0);
+                        let run = find(runs, (load, model), scheme, commit, hint, percent).filter(|run| run.virtual_seconds > 0.0);
                         run.ok_or_else(|| {
                             format!(
-                                "Figure {} has no subject: {}, {}, {}, hint {}, cache {percent} % was not replayed",
+                                "Figure {} has no subject: {}, {}, {model}, {}, hint {}, cache {percent} % was not replayed",
                                 load.figure(),
                                 load.duplicates(),
                                 scheme.name(),
@@ -66,7 +67,7 @@ pub fn pairs(runs: &[HintRun], load: Load) -> Result<Vec<Pair<'_>>, String> {
                             )
                         })
                     };
-                    pairs.push(Pair { load, scheme, commit, hint, percent, off: of(Hint::Off)?, on: of(hint)? });
+                    pairs.push(Pair { load, model, scheme, commit, hint, percent, off: of(Hint::Off)?, on: of(hint)? });
                 }
             }
         }
@@ -74,11 +75,11 @@ pub fn pairs(runs: &[HintRun], load: Load) -> Result<Vec<Pair<'_>>, String> {
     Ok(pairs)
 }
 
-/// Formats the table of a load.
+/// Formats the table of a load on a model.
 ///
 /// # Errors
 /// Fails like [`pairs`].
-pub fn table(runs: &[HintRun], load: Load) -> Result<String, String> {
+pub fn table(runs: &[HintRun], load: Load, model: &'static str) -> Result<String, String> {
     let heads = [
         "scheme, flush of metadata, hint, cache",
         "seconds without",
@@ -93,10 +94,10 @@ pub fn table(runs: &[HintRun], load: Load) -> Result<String, String> {
         "with",
         "with ÷ without",
     ];
-    let pairs = pairs(runs, load)?;
+    let pairs = pairs(runs, load, model)?;
     let Some(first) = pairs.first() else { return Err(format!("Figure {} has no runs", load.figure())) };
     let caption = format!(
-        "Figure {}, {}: {} block writes (a dd of {}), model {DEVICE}",
+        "Figure {}, {}: {} block writes (a dd of {}), model {model}",
         load.figure(),
         load.duplicates(),
         first.off.client_units,

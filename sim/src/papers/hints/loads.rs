@@ -4,6 +4,7 @@
 //! 2. Shares are exact: a content that occurs k times occurs k times, and metadata have the share, and the duplicates, of Table 1's Ext4.
 //! 3. The order of contents and the places of the file server are drawn, always the same ones.
 
+use super::cases::Load;
 use super::published::EXT4;
 use crate::counts::names::mix;
 use crate::replay::streams::{JOURNAL, METADATA};
@@ -31,17 +32,6 @@ const TRANSACTION_BLOCKS: u64 = 64;
 /// The first content of metadata: no data have it.
 const METADATA_CONTENTS: u64 = 1 << 40;
 
-/// A load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
-    /// Figure 3: a unique file is written in sequence.
-    Dd,
-    /// Figure 4: a file is copied again and again; each of its contents occurs this number of times in it.
-    Copy(u64),
-    /// Figure 5: files are written, replaced and appended to; each content of data occurs this number of times.
-    FileServer(u64),
-}
-
 /// A step of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -60,28 +50,6 @@ pub enum Step {
 }
 
 impl Load {
-    /// All loads.
-    pub const ALL: [Self; 5] = [Self::Dd, Self::Copy(1), Self::Copy(8), Self::FileServer(1), Self::FileServer(4)];
-
-    /// Returns the number of the paper's figure.
-    #[must_use]
-    pub const fn figure(self) -> u8 {
-        match self {
-            Self::Dd => 3,
-            Self::Copy(_) => 4,
-            Self::FileServer(_) => 5,
-        }
-    }
-
-    /// Returns the duplicates, as the paper writes them.
-    #[must_use]
-    pub fn duplicates(self) -> String {
-        match self {
-            Self::Dd | Self::Copy(1) | Self::FileServer(1) => "unique".to_owned(),
-            Self::Copy(times) | Self::FileServer(times) => format!("{times}:1"),
-        }
-    }
-
     /// Makes the load for a dd of this number of block writes, with a flush after each [`FLUSH_WRITES`] if the client is to flush.
     #[must_use]
     pub fn made(self, writes: u64, flushes: bool) -> MadeLoad {

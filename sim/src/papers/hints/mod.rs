@@ -5,6 +5,7 @@
 //! 2. Table 1 is measured live, by another command, whose file the report takes (`live.rs`).
 //! 3. Published values are in one file (`published.rs`). A figure of which only one half was replayed is an error.
 
+pub mod cases;
 pub mod csv;
 pub mod figures;
 pub mod live;

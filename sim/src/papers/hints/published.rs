@@ -1,8 +1,7 @@
 //! The published numbers of Using Hints (Mandal et al., FAST '16), section 5. Its figures are pictures, of which only the ranges in the
 //! text are given; they are those of Ext4 and Nilfs2 and of all sizes of the cache together.
 
-use super::loads::Load;
-use super::runs::{Commit, Hint};
+use super::cases::{Commit, Hint, Load};
 
 /// The sizes of the metadata cache, in per cent of the metadata.
 pub const CACHE_PERCENT: [u64; 4] = [1, 2, 5, 10];

@@ -8,16 +8,13 @@
 //!    thousand writes.
 //! 4. Figures are those of the phase `run`, with what it leaves to be done later. Its time has no processor time.
 
-use super::loads::Load;
+use super::cases::{Commit, Hint, Load};
 use super::published::CACHE_PERCENT;
 use crate::papers::parallel::on_threads;
 use crate::papers::results::Failure;
 use crate::replay::run::{Plan, replay_on};
 use crate::replay::scheme::{IndexLimits, ReadyScheme, Scheme, ready, shadow_with_cache};
-use crate::replay::streams::Hinting;
-use onefold_engine::interface::Policy;
 use onefold_engine::memory::Accountant;
-use onefold_engine::settings::Persistence;
 use onefold_engine::units::Bytes;
 use onefold_trace::model::Model;
 use serde::{Deserialize, Serialize};
@@ -25,66 +22,9 @@ use std::convert::Infallible;
 
 /// The schemes that are compared.
 pub const SCHEMES: [Scheme; 3] = [Scheme::OrderedAnticipate, Scheme::Packed, Scheme::Shadow];
-/// The model of the medium.
-pub const DEVICE: &str = "850pro";
-
-/// The moment when metadata are flushed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Commit {
-    #[serde(rename = "every write")]
-    Each,
-    #[serde(rename = "every 1,000 writes")]
-    Thousand,
-}
-
-impl Commit {
-    /// Returns the name for people.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Each => "every write",
-            Self::Thousand => "every 1,000 writes",
-        }
-    }
-
-    const fn persistence(self) -> Persistence {
-        match self {
-            Self::Each => Persistence::Strong,
-            Self::Thousand => Persistence::Weak,
-        }
-    }
-}
-
-/// The requests that bring the hint: NODEDUP for writes; PREFETCH for the reads of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Hint {
-    Off,
-    Metadata,
-    All,
-}
-
-impl Hint {
-    /// Returns the name for people.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Metadata => "metadata",
-            Self::All => "all",
-        }
-    }
-
-    fn of(self, load: Load) -> Hinting {
-        let (apart, none) = (Policy::DEFAULT.apart(), Policy::DEFAULT);
-        match (self, load) {
-            (Self::Off, _) => Hinting::default(),
-            (_, Load::Copy(_)) => Hinting { reads: Policy::DEFAULT.prefetched(), ..Hinting::default() },
-            (Self::Metadata, _) => Hinting { metadata: apart, data: none, reads: none },
-            (Self::All, _) => Hinting { metadata: apart, data: apart, reads: none },
-        }
-    }
-}
+/// The models of the medium. On the first one a write takes little more than its time on the bus, as on the paper's disk drive that is
+/// written in sequence, and a look-up as long as on its SSD; on the second one a write takes longer than a look-up, which hides behind it.
+pub const MODELS: [&str; 2] = ["sata", "850pro"];
 
 /// The result of one replay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -92,6 +32,7 @@ pub struct HintRun {
     pub figure: u8,
     pub duplicates: String,
     pub scheme: String,
+    pub model: String,
     pub commit: Commit,
     pub hint: Hint,
     pub cache_percent: u64,
@@ -114,6 +55,7 @@ pub struct HintRun {
 struct Job {
     load: Load,
     scheme: Scheme,
+    model: &'static str,
     commit: Commit,
     hint: Hint,
     percent: u64,
@@ -122,14 +64,14 @@ struct Job {
 /// Lists the replays: all of Figures 3 and 4; of Figure 5 those with a flush after each thousand writes.
 fn jobs() -> Vec<Job> {
     let mut jobs = Vec::new();
-    for load in Load::ALL {
+    for (load, model) in Load::ALL.into_iter().flat_map(|load| MODELS.map(|model| (load, model))) {
         let commits: &[Commit] = if load.figure() == 5 { &[Commit::Thousand] } else { &[Commit::Each, Commit::Thousand] };
         let hints: &[Hint] = if load.figure() == 5 { &[Hint::Off, Hint::Metadata, Hint::All] } else { &[Hint::Off, Hint::All] };
         for &commit in commits {
-            jobs.push(Job { load, scheme: Scheme::None, commit, hint: Hint::Off, percent: CACHE_PERCENT[0] });
+            jobs.push(Job { load, scheme: Scheme::None, model, commit, hint: Hint::Off, percent: CACHE_PERCENT[0] });
             for scheme in SCHEMES {
                 for &hint in hints {
-                    jobs.extend(CACHE_PERCENT.map(|percent| Job { load, scheme, commit, hint, percent }));
+                    jobs.extend(CACHE_PERCENT.map(|percent| Job { load, scheme, model, commit, hint, percent }));
                 }
             }
         }
@@ -139,9 +81,14 @@ fn jobs() -> Vec<Job> {
 
 impl Job {
     fn name(&self) -> String {
-        let Self { load, scheme, commit, hint, percent } = self;
+        let Self { load, scheme, model, commit, hint, percent } = self;
         let (figure, duplicates) = (load.figure(), load.duplicates());
-        format!("Hints, Figure {figure}, {duplicates}, {}, {}, hint {}, cache {percent} %", scheme.name(), commit.name(), hint.name())
+        format!(
+            "Hints, Figure {figure}, {duplicates}, {}, {model}, {}, hint {}, cache {percent} %",
+            scheme.name(),
+            commit.name(),
+            hint.name()
+        )
     }
 
     /// The approximate microseconds a block: only the order of jobs depends on it.
@@ -154,11 +101,11 @@ impl Job {
     }
 
     fn run(&self, writes: u64) -> Result<HintRun, String> {
-        let Self { load, scheme, commit, hint, percent } = *self;
+        let Self { load, scheme, model, commit, hint, percent } = *self;
         let made = load.made(writes, commit == Commit::Thousand);
         let cache_bytes = made.metadata_bytes() * percent / 100;
         let memory_bytes = (cache_bytes * 4).max(Accountant::BYTES_MIN);
-        let (persistence, model) = (commit.persistence(), Model::named(DEVICE)?);
+        let (persistence, model) = (commit.persistence(), Model::named(model)?);
         let index = IndexLimits { bytes_max: cache_bytes, ..IndexLimits::default() };
         let hinting = hint.of(load);
         let is_copy = matches!(load, Load::Copy(_));
@@ -177,6 +124,7 @@ impl Job {
             figure: load.figure(),
             duplicates: load.duplicates(),
             scheme: scheme.name().to_owned(),
+            model: model.name.to_owned(),
             commit,
             hint,
             cache_percent: percent,
@@ -209,11 +157,19 @@ pub fn run(writes: u64, threads: usize) -> (Vec<HintRun>, Vec<Failure>) {
 
 /// Returns the run of a load.
 #[must_use]
-pub fn find(runs: &[HintRun], load: Load, scheme: Scheme, commit: Commit, hint: Hint, percent: u64) -> Option<&HintRun> {
+pub fn find<'a>(
+    runs: &'a [HintRun],
+    (load, model): (Load, &str),
+    scheme: Scheme,
+    commit: Commit,
+    hint: Hint,
+    percent: u64,
+) -> Option<&'a HintRun> {
     runs.iter().find(|run| {
         run.figure == load.figure()
             && run.duplicates == load.duplicates()
             && run.scheme == scheme.name()
+            && run.model == model
             && run.commit == commit
             && run.hint == hint
             && run.cache_percent == percent
