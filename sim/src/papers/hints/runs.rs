@@ -6,12 +6,14 @@
 //!    four times as much in all (`--memory`), or the least that works.
 //! 3. Metadata are flushed after each write: strong persistence, 32 writes outstanding; or weak, with a flush of the client after each
 //!    thousand writes.
-//! 4. Figures are those of the phase `run`, with what it leaves to be done later. Its time has no processor time.
+//! 4. A replay is an error if the hint did not act where it was given, or acted where it was not.
+//! 5. Figures are those of the phase `run`, with what it leaves to be done later. Its time has no processor time.
 
 use super::cases::{Commit, Hint, Load};
 use super::published::CACHE_PERCENT;
 use crate::papers::parallel::on_threads;
 use crate::papers::results::Failure;
+use crate::replay::report::Report;
 use crate::replay::run::{Plan, replay_on};
 use crate::replay::scheme::{IndexLimits, ReadyScheme, Scheme, ready, shadow_with_cache};
 use onefold_engine::memory::Accountant;
@@ -100,6 +102,20 @@ impl Job {
         }
     }
 
+    /// Fails if the hint did not reach the scheme, or one did that was not given.
+    fn check_subject(&self, report: &Report) -> Result<(), String> {
+        let fact = |name: &str| report.facts.get(name).copied().unwrap_or(0);
+        let acted = fact("hashes found prefetched") + fact("blocks without a hash");
+        if self.scheme == Scheme::Shadow && (acted > 0) != (self.hint != Hint::Off) {
+            return Err(format!("the hint has acted on {acted} blocks"));
+        }
+        let is_apart = self.hint == Hint::All && !matches!(self.load, Load::Copy(_));
+        if is_apart && report.whole.duplication.found.is_some_and(|found| found > 0.0) {
+            return Err("duplicates were found of blocks that stay apart".to_owned());
+        }
+        Ok(())
+    }
+
     fn run(&self, writes: u64) -> Result<HintRun, String> {
         let Self { load, scheme, model, commit, hint, percent } = *self;
         let made = load.made(writes, commit == Commit::Thousand);
@@ -116,6 +132,7 @@ impl Job {
             ready(scheme, persistence, made.blocks(), memory_bytes, index)?
         };
         let report = replay_on(ready, "hints", made.records().map(Ok::<_, Infallible>), &plan)?;
+        self.check_subject(&report)?;
         let figures = &report.measured;
         if report.phase != "run" || figures.client_units == 0 {
             return Err("the load has no measured phase".to_owned());
