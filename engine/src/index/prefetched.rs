@@ -5,7 +5,8 @@
 //!    older than its block leads nowhere.
 //! 3. Content whose read brought the hint enters as a whole. Of other content a sample does, where the index may not have all: the first
 //!    block of a copy that is found leads to the next ones (`runs.rs`).
-//! 4. There is room for a fixed number of entries; the oldest goes first.
+//! 4. There is room for a fixed number of entries. The oldest goes first, and those of the sample go last: where there is not room for all
+//!    that was read, they still lead to it.
 
 use crate::fingerprint::Fingerprint;
 use crate::map::Map;
@@ -20,13 +21,17 @@ const SAMPLED: u64 = 8;
 /// The places of content that was read.
 pub(crate) struct Prefetched {
     entries: Map<Fingerprint, Entry>,
-    /// The fingerprints with their numbers, in the order of their coming. The entries of some are gone, or have come again.
-    order: VecDeque<(Fingerprint, u64)>,
+    /// The order in which those of the sample, and the others, have come.
+    sampled: Order,
+    others: Order,
     /// The number of the next entry.
     next: u64,
     room: usize,
     hits: u64,
 }
+
+/// Fingerprints with their numbers, in the order of their coming. The entries of some are gone, or have come again.
+type Order = VecDeque<(Fingerprint, u64)>;
 
 /// The place of content that was read.
 struct Entry {
@@ -48,7 +53,8 @@ pub struct PrefetchCounts {
 impl Prefetched {
     /// Makes it with as many entries as fit in `bytes`.
     pub fn new(bytes: u64) -> Self {
-        Self { entries: Map::default(), order: VecDeque::new(), next: 0, room: index(bytes / ENTRY_BYTES), hits: 0 }
+        let room = index(bytes / ENTRY_BYTES);
+        Self { entries: Map::default(), sampled: Order::new(), others: Order::new(), next: 0, room, hits: 0 }
     }
 
     /// The most bytes that it takes.
@@ -76,16 +82,18 @@ impl Prefetched {
                 self.entries.insert(fp, Entry { pbn, number, reads: 1 });
             }
         }
-        self.order.push_back((fp, self.next));
+        if Self::samples(&fp) { &mut self.sampled } else { &mut self.others }.push_back((fp, number));
         self.next += 1;
-        if self.order.len() > 2 * self.room {
+        if self.sampled.len() + self.others.len() > 2 * self.room {
             let entries = &self.entries;
-            self.order.retain(|(fp, number)| entries.get(fp).is_some_and(|entry| entry.number == *number));
+            let is_its = |(fp, number): &(Fingerprint, u64)| entries.get(fp).is_some_and(|entry| entry.number == *number);
+            self.sampled.retain(is_its);
+            self.others.retain(is_its);
         }
     }
 
     fn forget_oldest(&mut self) {
-        while let Some((fp, number)) = self.order.pop_front() {
+        while let Some((fp, number)) = self.others.pop_front().or_else(|| self.sampled.pop_front()) {
             if self.entries.get(&fp).is_some_and(|entry| entry.number == number) {
                 self.entries.remove(&fp);
                 return;
@@ -156,8 +164,20 @@ mod tests {
         for round in 0..100 {
             (1..=8).for_each(|n| read.note(fp(n), Pbn(10 * n)));
             assert!((1..=8).all(|n| read.found(&fp(n), Pbn(10 * n))), "round {round}");
-            assert!(read.order.len() <= 16, "{}", read.order.len());
+            assert!(read.sampled.len() + read.others.len() <= 16, "{} {}", read.sampled.len(), read.others.len());
         }
+    }
+
+    /// What leads to the rest of a copy is not pushed out by it.
+    #[test]
+    fn the_sample_goes_last() {
+        let mut read = Prefetched::new(8 * ENTRY_BYTES);
+        let (sampled, others): (Vec<u64>, Vec<u64>) = (1..=80).partition(|&n| Prefetched::samples(&fp(n)));
+        (1..=80).for_each(|n| read.note(fp(n), Pbn(n)));
+        let stayed = |numbers: &[u64]| numbers.iter().filter(|&&n| read.place(&fp(n)).is_some()).copied().collect::<Vec<_>>();
+        assert!((5..=12).contains(&sampled.len()), "{sampled:?}");
+        assert_eq!(stayed(&sampled), sampled[sampled.len().saturating_sub(8)..]);
+        assert_eq!(stayed(&others).len(), 8 - sampled.len().min(8));
     }
 
     #[test]
