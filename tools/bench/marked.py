@@ -192,6 +192,18 @@ def measure(path, kind, files, seconds, seed):
     return {"file_system": kind, "load": load, **found}
 
 
+def leave(part):
+    """Leaves measurements for the report, beside those that are there, and returns the file."""
+    there = {}
+    if os.path.exists(FILE):
+        with open(FILE, encoding="utf-8") as file:
+            there = json.load(file)
+    os.makedirs(os.path.dirname(FILE), exist_ok=True)
+    with open(FILE, "w", encoding="utf-8") as file:
+        json.dump({**there, **part}, file, indent=1)
+    return FILE
+
+
 def run(_name, options):
     files, seconds, made, without = number("TABLE_1_FILES", 10_000), number("TABLE_1_SECONDS", 60), [], []
     chosen = os.environ.get("ONEFOLD_BENCH_TABLE_1", ",".join(KINDS)).split(",")
@@ -205,7 +217,4 @@ def run(_name, options):
                 print(made[-1], flush=True)
     must(made, "this kernel has none of these file systems")
     left = {"kernel": platform.release(), "files": files, "seconds": seconds, "table_1": made, "lacking": without}
-    os.makedirs(os.path.dirname(FILE), exist_ok=True)
-    with open(FILE, "w", encoding="utf-8") as file:
-        json.dump(left, file, indent=1)
-    return {"value": len(made), **left, "left in": FILE}
+    return {"value": len(made), **left, "left in": leave(left)}

@@ -20,10 +20,12 @@
 # `below` needs root, FUSE, loop devices, xfsprogs, btrfs-progs and 16 GiB, and takes three quarters of an hour;
 # ONEFOLD_BENCH_BELOW_HOSTS (ext4,xfs,btrfs,tmpfs), _STORES (file,sparse,thin), _LOADS (wal,rollback,log,rows,copy) and _PHASES
 # (create,fill,trim,restart) measure less than all.
-# `nodedup`, `protected`, `observed`, `prefetch`, `twice`, `short` and `marked` measure hints; they need root, FUSE, loop devices and 8 GiB.
+# `nodedup`, `protected`, `observed`, `prefetch`, `twice`, `short`, `marked` and `filetypes` measure hints; they need root, FUSE, loop
+# devices and 8 GiB.
 # `protected` needs e2fsprogs, xfsprogs and btrfs-progs besides, `observed` bpftool and git, `twice` and `short` MariaDB and PostgreSQL,
 # without which they leave out what needs them; `short` takes ONEFOLD_BENCH_SHORT, _SHORT_PAIRS, _SHORT_PERCENT and _SHORT_ACTS.
-# `hints-table-1` takes each file system of the kernel whose mkfs is there, and leaves target/hints.json for the report.
+# `hints-table-1` takes each file system of the kernel whose mkfs is there; `file-types` copies ONEFOLD_BENCH_TYPES_TREE (/usr/share). Both
+# leave target/hints.json for the report.
 # ONEFOLD_BENCH_NODEDUP_MIB (4096), _NODEDUP_PAIRS (3), _OBSERVED_BIOS (1000000), _OBSERVED_ROUNDS (100), _PREFETCH_MIB (1024),
 # _PREFETCH_COPIES (2), _PREFETCH_MEMORY (64M), _TABLE_1_FILES (10000) and _TABLE_1_SECONDS (60) give their sizes;
 # ONEFOLD_BENCH_PROTECTED, _TWICE and _TABLE_1 choose among their cases.

@@ -1,4 +1,4 @@
-//! Table 1, measured live: `./dev bench hints-table-1` leaves a file, from which the report takes it.
+//! What `./dev bench hints-table-1` and `file-types` have measured live, and left in a file, from which the report takes it.
 
 use super::published::TABLE_1;
 use crate::papers::html::{Table, percent};
@@ -25,6 +25,16 @@ impl Written {
     }
 }
 
+/// The blocks of 4 KiB that files of one type have brought, when a tree was copied.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct FileType {
+    /// The end of their names; or metadata, or others.
+    pub kind: String,
+    pub blocks: u64,
+    /// Those whose content the volume already had.
+    pub duplicates: u64,
+}
+
 /// A file system that was not measured.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Lacking {
@@ -39,6 +49,10 @@ pub struct HintsLive {
     pub kernel: String,
     pub table_1: Vec<Written>,
     pub lacking: Vec<Lacking>,
+    /// The tree that was copied for Table 2 of SmartDedup, its files, and what their types have brought.
+    pub tree: String,
+    pub files: u64,
+    pub table_2: Vec<FileType>,
 }
 
 impl HintsLive {
@@ -55,6 +69,23 @@ impl HintsLive {
     #[must_use]
     pub fn measured(&self) -> Vec<&str> {
         self.table_1.iter().map(|row| row.file_system.as_str()).collect()
+    }
+
+    /// Formats what the types of files of a copied tree have brought; nothing if that was not measured.
+    #[must_use]
+    pub fn file_types(&self) -> String {
+        if self.table_2.is_empty() {
+            return String::new();
+        }
+        let caption = format!("Table 2, here: {} copied to ext4, {} files, by the ends of their names", self.tree, self.files);
+        let mut table = Table::new(caption, ["type of file", "blocks", "share of the writes", "duplicates among them"]);
+        let all: u64 = self.table_2.iter().map(|row| row.blocks).sum();
+        #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
+        let share = |part: u64, of: u64| percent((of > 0).then(|| part as f64 / of as f64));
+        for FileType { kind, blocks, duplicates } in &self.table_2 {
+            table.row([kind.clone(), blocks.to_string(), share(*blocks, all), share(*duplicates, *blocks)]);
+        }
+        table.html()
     }
 
     /// Formats Table 1, published and measured.
@@ -101,5 +132,17 @@ mod tests {
         let html = live.table();
         assert!(html.contains("28.0 %") && html.contains("not in this kernel"), "{html}");
         assert!(html.contains("btrfs") && html.contains("25.0 %") && html.contains("80.0 %"), "{html}");
+        assert_eq!(live.file_types(), "");
+    }
+
+    #[test]
+    fn types_of_files_have_their_shares() {
+        let live: HintsLive = serde_json::from_str(
+            r#"{"tree": "/usr/share", "files": 7, "table_2": [{"kind": ".gz", "blocks": 30, "duplicates": 15},
+                {"kind": "others", "blocks": 90, "duplicates": 0}]}"#,
+        )
+        .expect("it is such a file");
+        let html = live.file_types();
+        assert!(html.contains("/usr/share") && html.contains("25.0 %") && html.contains("50.0 %") && html.contains("75.0 %"), "{html}");
     }
 }

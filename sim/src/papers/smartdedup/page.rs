@@ -14,7 +14,12 @@ pub fn page(results: &Results, tally: Tally) -> String {
     let (studies, live): (&[Study], _) = (&results.studies, &results.live);
     let mut page = Page::default();
     page.section("published", "Measured against published", PUBLISHED, &evaluation(results).html());
-    page.section("table-2", "Table 2: who contributes the duplicates", TABLE_2, &figures::contributors(studies));
+    page.section(
+        "table-2",
+        "Table 2: who contributes the duplicates",
+        TABLE_2,
+        &(figures::contributors(studies) + &results.hints_live.file_types()),
+    );
     page.section("figure-3", "Figure 3: fio on ext4", FIO, &live_tables::fio(live));
     page.section("figure-4", "Figure 4: fio on F2FS", "Not measured: it shows another board and another file system.", "");
     page.section("figure-5", "Figure 5: processor and memory", FIO, &live_tables::mixes(live));
@@ -48,7 +53,8 @@ const PUBLISHED: &str = "\"Missed\" is a goal of the project that this state of 
     that of the rows of all papers, as on the other page. The deduplication ratio is the share of all writes that were found to be \
     duplicates in line, as in the paper.";
 const TABLE_2: &str = "A block device sees no files. The recorder's classification of the data, and the process that made them, stand in \
-    for types of files.";
+    for types of files. Of a tree that is copied to a mounted volume, the names of the files tell: <code>./dev bench file-types</code> counts \
+    that, and the next report shows it.";
 const FIO: &str = "Measured live on this machine, over FUSE and a loop device, by another command. There is no telephone here, so only \
     the ratios to the bare store can be compared with the paper's. A buffered write ends in the client's page cache, so the percentiles \
     of writes say nothing of the device.";
