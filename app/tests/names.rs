@@ -330,7 +330,7 @@ fn a_read_error_names_the_file() {
             assert!(status.contains("damaged at LBN"), "{status}");
             break;
         }
-        assert!(begin.elapsed() < Duration::from_secs(60), "no name is told: {status}");
+        assert!(begin.elapsed() < Duration::from_secs(60), "no name is given: {status}");
         std::thread::sleep(Duration::from_millis(100));
     }
     // The same block is named once.

@@ -4,7 +4,7 @@ mod common;
 
 use common::home::Home;
 use common::nbd_client::*;
-use common::{BINARY, Dice, have, rounds, skipped};
+use common::{BINARY, Dice, have, rounds, run, skipped};
 use onefold::attachment::control::HANDOVER_VERSION;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -17,7 +17,8 @@ const VOLUME: &str = "volume";
 /// Copies the program, and has the copy upgrade.
 fn upgrade_by(home: &Home, copy: &str, words: &[&str]) -> Output {
     let program = home.path(copy);
-    fs::copy(BINARY, &program).unwrap();
+    // Another process writes it: no child of this one can have it open when it is started.
+    run(Command::new("cp").args([BINARY, &program]));
     let mut command = Command::new(&program);
     command.args([&["upgrade"], words].concat()).current_dir(home.path("."));
     command.env("ONEFOLD_RUN_DIR", home.path("run")).env("ONEFOLD_STATE_DIR", home.path("state")).output().unwrap()

@@ -45,9 +45,9 @@ def owners(at):
     files = [path for path in files if os.path.isfile(path) and not os.path.islink(path)]
     found = {}
     for first in range(0, len(files), FILES_AT_ONCE):
-        told = call("filefrag", "-v", f"-b{UNIT}", *files[first : first + FILES_AT_ONCE])
+        extents = call("filefrag", "-v", f"-b{UNIT}", *files[first : first + FILES_AT_ONCE])
         kind = None
-        for line in told.splitlines():
+        for line in extents.splitlines():
             if line.startswith("File size of "):
                 kind = type_of(line[len("File size of ") :].rsplit(" is ", 1)[0])
             elif extent := EXTENT.match(line):

@@ -75,7 +75,7 @@ pub struct Notices {
     finds: Option<SyncSender<()>>,
 }
 
-/// The most names of damaged content that are told at once.
+/// The most names of damaged content that are reported at once.
 const NAMES_MAX: usize = 8;
 
 impl Notices {

@@ -323,10 +323,10 @@ impl Volume {
             .iter()
             .zip(&policies)
             .filter_map(|(request, policies)| {
-                let (offset, length) = (request.offset, request.length);
                 // A recording names content by fingerprints.
                 let is_deferred = !self.tap.is_on() && self.selection.defers();
-                Some(Written { buffer: request.buffer.as_ref()?, offset, length, is_deferred, policies })
+                let Incoming { offset, length, ref buffer, .. } = *request;
+                Some(Written { buffer: buffer.as_ref()?, offset, length, is_deferred, policies })
             })
             .collect();
         let mut digests = digests::of_writes(&self.fingerprinter, &writes).into_iter();
@@ -334,11 +334,8 @@ impl Volume {
             let Incoming { op, offset, length, buffer, fua, done } = incoming;
             let payload =
                 buffer.map(|buffer| Payload { buffer: buffer.freeze(), digests: digests.next().expect("each write has digests") });
-            let id = RequestId(u64::MAX);
-            (
-                Request { id, op, offset: Bytes(offset), length: Bytes(length), payload, fua, policies },
-                Waiting { done, op, since: Some(since) },
-            )
+            let (id, offset, length) = (RequestId(u64::MAX), Bytes(offset), Bytes(length));
+            (Request { id, op, offset, length, payload, fua, policies }, Waiting { done, op, since: Some(since) })
         };
         batch.into_iter().zip(policies).map(request_of).collect()
     }

@@ -15,7 +15,7 @@ use std::sync::Weak;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// The word by which [`helper`](crate::commands::helper) is told to look for names.
+/// The word by which [`helper`](crate::commands::helper) looks for names.
 pub const NAMER: &str = "name";
 /// The time that a search waits for file systems that cannot say themselves whose a block is.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// What leads to the rest of a copy is not pushed out by it.
+    /// The entries that lead to the rest of a copy are not pushed out by it.
     #[test]
     fn the_sample_goes_last() {
         let mut read = Prefetched::new(8 * ENTRY_BYTES);

@@ -276,17 +276,12 @@ fn records_have_these_lengths() {
     // The farthest of all.
     let (lbn, pbn) = (Lbn((1 << 40) - 1), PBN_MAX);
     let olds = vec![OldRun { first: Some(pbn), blocks: 1 }];
+    let whole = vec![OldRun { first: Some(Pbn(0)), blocks: 32 }];
     let longest = [
         Record::New { lbn, pbn, old: Some(pbn), name },
         Record::Link { lbn, to: MapEntry::Block { pbn, slot: 15 }, old: Some(pbn) },
         Record::Extent { lbn, pbn, olds: olds.clone(), shorts: vec![1], is_apart: false },
-        Record::Extent {
-            lbn: Lbn(0),
-            pbn: Pbn(0),
-            olds: vec![OldRun { first: Some(Pbn(0)), blocks: 32 }],
-            shorts: vec![9; 32],
-            is_apart: true,
-        },
+        Record::Extent { lbn: Lbn(0), pbn: Pbn(0), olds: whole, shorts: vec![9; 32], is_apart: true },
         Record::Clear { lbn: Lbn(0), to: MapEntry::Zero, olds: vec![OldRun { first: None, blocks: 1 << 40 }] },
         Record::Clear { lbn, to: MapEntry::Zero, olds },
         Record::Removed { pbn, blocks: 1 },

@@ -17,7 +17,7 @@ impl Volume {
         self.notices.tell_names(names);
     }
 
-    /// What is known of its requests beforehand.
+    /// Returns what is known of its requests beforehand.
     pub(in crate::runtime) fn known(&self) -> &Arc<Hints> {
         &self.hints
     }

@@ -21,8 +21,8 @@ const CARRIER: u8 = 11;
 const LATER: u8 = 12;
 const NEW_RUN: u8 = 15;
 
-/// The upper four bits of a record's first byte: the slot of a link, to a known or to a new block; 1 where a closing record names a block, and
-/// where the blocks of a run stay apart.
+/// The upper four bits of a record's first byte: the slot of a link, to a known or to a new block; 1 where a closing record names a
+/// block, and where the blocks of a run stay apart.
 const UPPER_SHIFT: u32 = 4;
 /// The lowest bit of a part's first number: another part follows.
 const PART_FOLLOWS: u8 = 1;

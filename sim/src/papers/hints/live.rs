@@ -1,4 +1,4 @@
-//! What `./dev bench hints-table-1` and `file-types` have measured live, and left in a file, from which the report takes it.
+//! The live measurements of `./dev bench hints-table-1` and `file-types`, which the report takes from a file that they leave.
 
 use super::published::TABLE_1;
 use crate::papers::html::{Table, percent};

@@ -53,8 +53,8 @@ const PUBLISHED: &str = "\"Missed\" is a goal of the project that this state of 
     that of the rows of all papers, as on the other page. The deduplication ratio is the share of all writes that were found to be \
     duplicates in line, as in the paper.";
 const TABLE_2: &str = "A block device sees no files. The recorder's classification of the data, and the process that made them, stand in \
-    for types of files. Of a tree that is copied to a mounted volume, the names of the files tell: <code>./dev bench file-types</code> counts \
-    that, and the next report shows it.";
+    for types of files. Of a tree that is copied to a mounted volume, <code>./dev bench file-types</code> counts by the names of files, \
+    and the next report shows it.";
 const FIO: &str = "Measured live on this machine, over FUSE and a loop device, by another command. There is no telephone here, so only \
     the ratios to the bare store can be compared with the paper's. A buffered write ends in the client's page cache, so the percentiles \
     of writes say nothing of the device.";
