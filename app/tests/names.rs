@@ -252,9 +252,10 @@ impl Drop for Mounted {
 
 /// A volume with ext4, two files of the same random blocks, one of which has rotted.
 struct Rotten {
+    /// Dropped first: what is mounted cannot be detached.
+    _mounted: Mounted,
     home: Home,
     at: PathBuf,
-    _mounted: Mounted,
 }
 
 /// The block of each file that has rotted.
@@ -289,7 +290,7 @@ impl Rotten {
         let file = std::fs::File::options().write(true).open(home.path("disk.img")).unwrap();
         file.write_all_at(&[store[place + 99] ^ 1], u64::try_from(place).unwrap() + 99).unwrap();
         file.sync_all().unwrap();
-        Some(Self { home, at, _mounted: mounted })
+        Some(Self { _mounted: mounted, home, at })
     }
 
     fn path(&self, name: &str) -> String {
