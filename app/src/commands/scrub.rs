@@ -13,7 +13,7 @@ use crate::output::{Report, Style, print};
 use crate::runtime::scrub_counts::{blocks, found, name};
 use crate::runtime::volume_counts::{Scrub, VolumeCounts};
 use onefold_engine::format::superblock::ScrubPart;
-use onefold_engine::units::BLOCK_BYTES;
+use onefold_engine::units::{BLOCK_BYTES, count};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -143,15 +143,20 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let failed = what_to_do(&record, &scrub);
     let is_damaged = scrub.damaged_blocks > 0 || scrub.lost_blocks > 0;
     let patience = Duration::from_secs(arguments.names_within.into());
-    let names = (is_damaged && !arguments.no_names).then(|| DamagedNames::of(&record, &data(&scrub), scrub.damaged_blocks, patience));
+    let names = (is_damaged && !arguments.no_names).then(|| {
+        let (listed, damaged) = content(&scrub);
+        DamagedNames::of(&record, &listed, damaged, patience)
+    });
     print(&Scrubbed { path: record.path.clone(), scrub, names }, Style::of(arguments.json));
     failed.map_or(Ok(()), Err)
 }
 
-/// The blocks of content that a scrub has listed as damaged.
-fn data(scrub: &Scrub) -> BTreeSet<u64> {
+/// The blocks of content that a scrub has listed as damaged, and the number of them that there may be: those that it has found, but for the
+/// pieces of other parts that it lists.
+fn content(scrub: &Scrub) -> (BTreeSet<u64>, u64) {
     let data = name(ScrubPart::Data);
-    scrub.found.iter().filter(|found| found.part == data && !found.is_mended).map(|found| found.number).collect()
+    let (listed, others): (Vec<_>, Vec<_>) = scrub.found.iter().filter(|found| !found.is_mended).partition(|found| found.part == data);
+    (listed.iter().map(|found| found.number).collect(), scrub.damaged_blocks.saturating_sub(count(others.len())))
 }
 
 /// The way out, if something is damaged or lost.
@@ -266,6 +271,15 @@ mod tests {
         assert_eq!(in_a_line(&ended), "ended: 2 blocks damaged, 1 block mended");
         let lost = Scrub { lost_blocks: 4, ..ended };
         assert_eq!(in_a_line(&Scrub { damaged_blocks: 0, mended_blocks: 0, ..lost }), "ended: 4 blocks lost before");
+    }
+
+    /// Nobody asks whose a page of metadata is, so none of them is missing among the names.
+    #[test]
+    fn damaged_metadata_are_no_content() {
+        let of = |part, number, is_mended| crate::runtime::volume_counts::Found { part: name(part).to_owned(), number, is_mended };
+        let found = vec![of(ScrubPart::Data, 7, false), of(ScrubPart::Map, 3, false), of(ScrubPart::Data, 9, true)];
+        let scrub = Scrub { damaged_blocks: 2, found, ..Scrub::default() };
+        assert_eq!(content(&scrub), (BTreeSet::from([7]), 1));
     }
 
     #[test]
