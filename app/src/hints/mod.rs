@@ -233,13 +233,18 @@ impl Hints {
 
     fn put_in_force(&self) {
         let mut owned = self.owned();
-        let live = Live::new(&owned.kept, &owned.configured, &read(&self.live).clone());
+        self.renew(&owned);
         owned.version += 1;
-        *self.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
         drop(owned);
         self.see_whether_idle();
         self.changed.notify_all();
         self.follower.get().into_iter().for_each(|follower| follower());
+    }
+
+    /// Compares requests with the rules as they are now, and with the control groups that there are now.
+    fn renew(&self, owned: &Owned) {
+        let live = Live::new(&owned.kept, &owned.configured, &read(&self.live).clone());
+        *self.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
     }
 
     /// Takes another observer, or none.

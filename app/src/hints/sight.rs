@@ -66,7 +66,8 @@ fn watch(hints: &Weak<Hints>, way: &Way) {
             now = wanted;
         }
         if live.minds_cgroups() {
-            hints.put_in_force_again();
+            // The control groups that rules name may have changed.
+            hints.renew(&hints.owned());
         }
         drop(live);
         version = hints.await_change(version, GROUPS_AGAIN);
@@ -98,13 +99,6 @@ impl Hints {
     /// Says that nothing will be observed, and why.
     pub fn stay_blind(&self, why: &str) {
         self.observe_by(None, Some(why.to_owned()));
-    }
-
-    /// Puts the same rules in force again: the control groups that they name may have changed.
-    fn put_in_force_again(&self) {
-        let owned = self.owned();
-        let live = super::Live::new(&owned.kept, &owned.configured, &super::read(&self.live).clone());
-        *self.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
     }
 
     /// Waits until the rules have changed since `version`, but not for longer than `most`. Returns the version then.
