@@ -4,7 +4,7 @@
 //! were written to its journal.
 
 use crate::papers::html::Table;
-use crate::papers::parallel::on_threads;
+use crate::papers::parallel::{on_threads, parted};
 use crate::papers::results::Failure;
 use onefold_trace::beside::name_of;
 use onefold_trace::info::{Counter, Info, Part};
@@ -116,14 +116,7 @@ pub fn contents(traces: &[PathBuf], threads: usize) -> (Vec<Contents>, Vec<Failu
     let counted = on_threads(traces, cost, threads, |path| {
         Contents::read(path).map_err(|error| Failure { replay: format!("{}, contents", name_of(path)), error })
     });
-    let (mut all, mut failures) = (Vec::new(), Vec::new());
-    for result in counted {
-        match result {
-            Ok(contents) => all.push(contents),
-            Err(failure) => failures.push(failure),
-        }
-    }
-    (all, failures)
+    parted(counted)
 }
 
 /// Formats the contents of all traces.

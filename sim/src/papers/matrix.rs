@@ -5,7 +5,7 @@
 //! 2. The longest replays begin first, so that at the end no thread waits long for another.
 //! 3. The results are in the order of the matrix, whatever the order of execution.
 
-use crate::papers::parallel::on_threads;
+use crate::papers::parallel::{on_threads, parted};
 use crate::papers::results::{Failure, Mode};
 use crate::papers::workloads::{MODELS, of_trace};
 use crate::replay::run::Plan;
@@ -129,14 +129,7 @@ pub fn run(jobs: &[ReplayJob], threads: usize) -> (Vec<Timed>, Vec<Failure>) {
             result
         },
     );
-    let (mut runs, mut failures) = (Vec::new(), Vec::new());
-    for result in results {
-        match result {
-            Ok(timed) => runs.push(timed),
-            Err(failure) => failures.push(failure),
-        }
-    }
-    (runs, failures)
+    parted(results)
 }
 
 struct Progress {

@@ -28,6 +28,18 @@ pub fn on_threads<T: Sync, R: Send>(items: &[T], cost: impl Fn(&T) -> u64, threa
     done.into_iter().map(|result| result.expect("there is a thread, and every item was worked on")).collect()
 }
 
+/// Parts the results of work that may fail into what was made and what failed, each in order.
+pub fn parted<R, E>(results: Vec<Result<R, E>>) -> (Vec<R>, Vec<E>) {
+    let (mut made, mut failed) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(result) => made.push(result),
+            Err(failure) => failed.push(failure),
+        }
+    }
+    (made, failed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

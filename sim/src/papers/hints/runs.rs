@@ -11,7 +11,7 @@
 
 use super::cases::{Commit, Hint, Load};
 use super::published::CACHE_PERCENT;
-use crate::papers::parallel::on_threads;
+use crate::papers::parallel::{on_threads, parted};
 use crate::papers::results::Failure;
 use crate::replay::report::Report;
 use crate::replay::run::{Plan, replay_on};
@@ -162,14 +162,7 @@ impl Job {
 #[must_use]
 pub fn run(writes: u64, threads: usize) -> (Vec<HintRun>, Vec<Failure>) {
     let results = on_threads(&jobs(), Job::cost, threads, |job| job.run(writes).map_err(|error| Failure { replay: job.name(), error }));
-    let (mut runs, mut failures) = (Vec::new(), Vec::new());
-    for result in results {
-        match result {
-            Ok(run) => runs.push(run),
-            Err(failure) => failures.push(failure),
-        }
-    }
-    (runs, failures)
+    parted(results)
 }
 
 /// Returns the run of a load.

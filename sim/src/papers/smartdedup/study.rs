@@ -9,7 +9,7 @@ use crate::index_lab::Policy;
 use crate::index_lab::adapting::Adapt;
 use crate::index_lab::lab::{Found, Plan as Trial, run as try_policy};
 use crate::index_lab::writes::Writes;
-use crate::papers::parallel::on_threads;
+use crate::papers::parallel::{on_threads, parted};
 use crate::papers::results::Failure;
 use crate::replay::run::Plan;
 use crate::replay::scheme::IndexLimits;
@@ -176,12 +176,5 @@ pub fn study(subjects: &[Subject], threads: usize) -> (Vec<Study>, Vec<Failure>)
         eprintln!("papers: {}: policies, adapting, runs", subject.name());
         result
     });
-    let (mut studies, mut failures) = (Vec::new(), Vec::new());
-    for result in results {
-        match result {
-            Ok(study) => studies.push(study),
-            Err(failure) => failures.push(failure),
-        }
-    }
-    (studies, failures)
+    parted(results)
 }
