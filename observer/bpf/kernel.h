@@ -13,11 +13,11 @@ typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u32 __wsum;
 
-enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_RINGBUF = 27 };
-enum { BPF_RB_NO_WAKEUP = 1, BPF_F_MMAPABLE = 1 << 10 };
+enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LRU_HASH = 9, BPF_MAP_TYPE_RINGBUF = 27 };
+enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2, BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1, BPF_F_MMAPABLE = 1 << 10 };
 
 /* Their values differ between kernels; these are placeholders that CO-RE replaces. */
-enum req_flag_bits { __REQ_META = 12, __REQ_FUA = 17 };
+enum req_flag_bits { __REQ_META = 12, __REQ_FUA = 17, __REQ_PREFLUSH = 18 };
 
 enum rw_hint { WRITE_LIFE_NOT_SET } __attribute__((packed));
 
@@ -37,6 +37,7 @@ struct inode { __u16 i_mode; unsigned long i_ino; kuid_t i_uid; __u32 i_generati
 struct page { unsigned long compound_head; };
 struct folio { struct address_space *mapping; unsigned long index; };
 struct bio_vec { struct page *bv_page; __u32 bv_len; __u32 bv_offset; };
+struct buffer_head { char *b_data; };
 struct bvec_iter { __u64 bi_sector; __u32 bi_size; __u32 bi_idx; __u32 bi_bvec_done; };
 struct gendisk { int major; int first_minor; };
 struct block_device { struct gendisk *bd_disk; };

@@ -22,6 +22,11 @@ const volatile __u32 PAGE_SHIFT = 12;
 const volatile __u32 WANT_READS = 0;
 const volatile __u32 WANT_FILES = 0;
 const volatile __u32 WANT_NAMES = 0;
+/* For `record` alone: the part of the disk, in sectors, and the ring's room that content leaves for observations. */
+const volatile __u64 RANGE_START = 0;
+const volatile __u64 RANGE_END = 0;
+const volatile __u32 WANT_CONTENT = 0;
+const volatile __u32 WANT_WRITERS = 0;
 /* Addresses of the functions that end a bio; they tell what its bi_private is. 0 where the kernel has no such function or hides it. */
 const volatile __u64 IOMAP_DIRECT_END = 0;
 const volatile __u64 DISK_DIRECT_END = 0;
@@ -31,6 +36,7 @@ const volatile __u64 OLD_DIRECT_END = 0;
 const volatile __u64 OLD_DIRECT_ASYNC_END = 0;
 const volatile __u64 BTRFS_END = 0;
 const volatile __u64 XFS_BUFFER_END = 0;
+const volatile __u64 BUFFER_HEAD_END = 0;
 
 /* Records are written without a wake-up: the reader looks at the shared memory when a request arrives. */
 struct {
@@ -38,18 +44,40 @@ struct {
     __uint(max_entries, 1 << 20);
 } ring SEC(".maps");
 
-/* The number of records for which the ring had no room; the reader has it in its memory. */
+/* The reader has them in its memory. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, 1);
+    __uint(max_entries, COUNTS);
     __uint(map_flags, BPF_F_MMAPABLE);
     __type(key, __u32);
     __type(value, __u64);
-} lost SEC(".maps");
+} counts SEC(".maps");
+
+static __always_inline void count(__u32 what, __u64 more)
+{
+    __u64 *counted = bpf_map_lookup_elem(&counts, &what);
+
+    if (counted)
+        __sync_fetch_and_add(counted, more);
+}
 
 #define TYPE_MASK 0170000
 #define BLOCK_DEVICE 0060000
 #define PAGE_STRUCT_BYTES ((unsigned long)bpf_core_type_size(struct page))
+
+/* The last process that made a page of a file dirty, by the address of its inode. */
+struct writer {
+    __u64 inode;
+    __u32 process;
+    char comm[16];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 4096);
+    __type(key, __u64);
+    __type(value, struct writer);
+} writers SEC(".maps");
 
 /* The folio of a page, and the page's number in its file. */
 static __always_inline struct folio *folio_of(unsigned long page, __u64 *number)
@@ -117,6 +145,19 @@ static __always_inline __u32 put_name(const void *name, struct observation *seen
     return bytes > 0 && bytes <= NAME_BYTES ? BYTES_WITHOUT_NAME + bytes : BYTES_WITHOUT_NAME;
 }
 
+/* Names the process that changed a file in place of the one that writes it back. */
+static __always_inline void put_writer(struct inode *inode, struct observation *seen)
+{
+    __u64 address = (__u64)inode;
+    struct writer *writer = bpf_map_lookup_elem(&writers, &address);
+
+    if (!writer || writer->inode != seen->inode)
+        return; /* not known, or another inode that had the same address */
+    seen->process = writer->process;
+    __builtin_memcpy(seen->comm, writer->comm, sizeof(seen->comm));
+    seen->facts |= FACT_WRITER;
+}
+
 static __always_inline int is(unsigned long end, __u64 function)
 {
     return function && end == function;
@@ -168,6 +209,8 @@ static __always_inline __u32 put_file(struct bio *bio, struct observation *seen)
         seen->source = SOURCE_DISK_CACHE;
         return BYTES_WITHOUT_NAME;
     }
+    if (WANT_WRITERS && seen->source != SOURCE_DIRECT)
+        put_writer(inode, seen);
     if (!WANT_NAMES)
         return BYTES_WITHOUT_NAME;
     if (!dentry) {
@@ -198,53 +241,264 @@ static __always_inline __u64 cgroup_of(struct bio *bio)
     return bio->bi_blkg->blkcg->css.cgroup->kn->id;
 }
 
+/* Fills in all that needs no file. */
+static __always_inline void put_facts(struct bio *bio, __u32 flags, struct observation *seen)
+{
+    seen->operation = flags & 0xFF;
+    seen->bytes = bio->bi_iter.bi_size;
+    seen->time = bpf_ktime_get_ns();
+    seen->sector = bio->bi_iter.bi_sector;
+    seen->cgroup = cgroup_of(bio);
+    seen->process = bpf_get_current_pid_tgid() >> 32;
+    seen->facts = 0;
+    if (flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_META) & 1)
+        seen->facts |= FACT_META;
+    if (flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_FUA) & 1)
+        seen->facts |= FACT_FUA;
+    if (flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH) & 1)
+        seen->facts |= FACT_FLUSH;
+    seen->hint = hint_of(bio);
+    seen->source = SOURCE_NONE;
+    seen->owner = 0;
+    seen->processor = bpf_get_smp_processor_id();
+    seen->reserved = 0;
+    bpf_get_current_comm(seen->comm, sizeof(seen->comm));
+}
+
+/* Returns how long the record is. */
+static __always_inline __u32 put_wanted(struct bio *bio, struct observation *seen)
+{
+    /* A discard has no memory, and no file that its bio would lead to. */
+    if (!WANT_FILES || !seen->bytes || (seen->operation != READ && seen->operation != WRITE))
+        return BYTES_WITHOUT_FILE;
+    __builtin_memset(&seen->inode, 0, sizeof(*seen) - BYTES_WITHOUT_FILE);
+    return put_file(bio, seen);
+}
+
+/* Whether a bio of this operation is looked at. */
+static __always_inline int is_wanted(__u8 operation)
+{
+    return operation == READ ? WANT_READS != 0
+                             : operation == WRITE || operation == DISCARD || operation == SECURE_ERASE || operation == WRITE_ZEROES;
+}
+
+/* The whole disk, not bd_dev: on a partition that is another number, while the sector is already the disk's. */
+static __always_inline int is_of_disk(struct bio *bio)
+{
+    struct gendisk *disk = bio->bi_bdev->bd_disk;
+
+    return (__u32)disk->first_minor == DISK_MINOR && (__u32)disk->major == DISK_MAJOR;
+}
+
 SEC("tp_btf/block_bio_queue")
 int observe(__u64 *arguments)
 {
     struct bio *bio = (void *)arguments[0];
-    /* The whole disk, not bd_dev: on a partition that is another number, while the sector is already the disk's. */
-    struct gendisk *disk = bio->bi_bdev->bd_disk;
-    __u32 flags, bytes = BYTES_WITHOUT_FILE, first = 0;
     struct observation seen;
-    __u64 *count;
+    __u32 flags, bytes;
 
-    if ((__u32)disk->first_minor != DISK_MINOR || (__u32)disk->major != DISK_MAJOR)
+    if (!is_of_disk(bio))
         return 0;
     flags = bio->bi_opf;
-    seen.operation = flags & 0xFF;
-    seen.bytes = bio->bi_iter.bi_size;
-    if (!seen.bytes)
-        return 0; /* a flush */
-    if (seen.operation == READ) {
-        if (!WANT_READS)
-            return 0;
-    } else if (seen.operation != WRITE && seen.operation != DISCARD && seen.operation != SECURE_ERASE && seen.operation != WRITE_ZEROES) {
-        return 0;
-    }
-
-    seen.time = bpf_ktime_get_ns();
-    seen.sector = bio->bi_iter.bi_sector;
-    seen.cgroup = cgroup_of(bio);
-    seen.process = bpf_get_current_pid_tgid() >> 32;
-    seen.facts = 0;
-    if (flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_META) & 1)
-        seen.facts |= FACT_META;
-    if (flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_FUA) & 1)
-        seen.facts |= FACT_FUA;
-    seen.hint = hint_of(bio);
-    seen.source = SOURCE_NONE;
-    seen.owner = 0;
-    bpf_get_current_comm(seen.comm, sizeof(seen.comm));
-    /* A discard has no memory, and no file that its bio would lead to. */
-    if (WANT_FILES && (seen.operation == READ || seen.operation == WRITE)) {
-        __builtin_memset(&seen.inode, 0, sizeof(seen) - BYTES_WITHOUT_FILE);
-        bytes = put_file(bio, &seen);
-    }
+    if (!bio->bi_iter.bi_size || !is_wanted(flags & 0xFF))
+        return 0; /* a flush, or nothing that is asked for */
+    put_facts(bio, flags, &seen);
+    bytes = put_wanted(bio, &seen);
     /* One copy: a record that is reserved first and filled then would hold back the reader of the records behind it for all that time. */
-    if (bpf_ringbuf_output(&ring, &seen, bytes, BPF_RB_NO_WAKEUP)) {
-        count = bpf_map_lookup_elem(&lost, &first);
-        if (count)
-            __sync_fetch_and_add(count, 1);
+    if (bpf_ringbuf_output(&ring, &seen, bytes, BPF_RB_NO_WAKEUP))
+        count(COUNT_LOST, 1);
+    return 0;
+}
+
+static __always_inline __u64 address_of(__u64 page, __u64 known_page, __u64 known_address)
+{
+    if (page >= known_page)
+        return known_address + (page - known_page) / PAGE_STRUCT_BYTES * (1UL << PAGE_SHIFT);
+    return known_address - (known_page - page) / PAGE_STRUCT_BYTES * (1UL << PAGE_SHIFT);
+}
+
+/*
+ * A page's address is linear in the address of its structure. A buffer head has both of one page; a read of a page of the disk itself,
+ * which the reader brings about, has a buffer head. Further ones show whether it is so on this machine.
+ */
+static __always_inline void learn_address(struct bio *bio)
+{
+    __u32 page = KNOWN_PAGE, address = KNOWN_ADDRESS;
+    struct bio_vec first;
+    __u64 found, *known_page, *known_address;
+
+    if (!is((unsigned long)bio->bi_end_io, BUFFER_HEAD_END) || bpf_probe_read_kernel(&first, sizeof(first), bio->bi_io_vec))
+        return;
+    known_page = bpf_map_lookup_elem(&counts, &page);
+    known_address = bpf_map_lookup_elem(&counts, &address);
+    if (!known_page || !known_address)
+        return;
+    found = (__u64)BPF_CORE_READ((struct buffer_head *)bio->bi_private, b_data) - first.bv_offset;
+    if (!*known_page) {
+        *known_address = found;
+        *known_page = (__u64)first.bv_page;
+    } else if ((__u64)first.bv_page != *known_page) {
+        count(found == address_of((__u64)first.bv_page, *known_page, *known_address) ? KNOWN_AGREED : KNOWN_DISAGREED, 1);
     }
+}
+
+/* The place in a bio up to which its content is copied. The vector is a number: the verifier would follow a typed pointer at each step. */
+struct cursor {
+    __u64 vector, page, time, at, known_page, known_address;
+    __u32 left, have, done, vector_offset, processor, full_bytes;
+};
+
+#define PIECES_MAX (1 << 16)
+/* The ring's room that only observations may take, and the steps after which a waiting reader is woken. */
+#define SPARE_BYTES (64 << 10)
+#define WAKE_PIECES 64
+
+static long copy_piece(__u32 index, struct cursor *cursor)
+{
+    struct bio_vec vector;
+    struct piece *piece;
+    __u64 address;
+    __u32 bytes;
+
+    if (!cursor->have) {
+        if (bpf_probe_read_kernel(&vector, sizeof(vector), (void *)cursor->vector))
+            return 1;
+        cursor->vector += sizeof(vector);
+        cursor->page = (__u64)vector.bv_page;
+        cursor->vector_offset = vector.bv_offset + cursor->done;
+        cursor->have = vector.bv_len - cursor->done;
+        cursor->done = 0;
+    }
+    bytes = BLOCK_BYTES - (cursor->at & (BLOCK_BYTES - 1));
+    if (bytes > cursor->have)
+        bytes = cursor->have;
+    if (bytes > cursor->left)
+        bytes = cursor->left;
+    if (!bytes || bytes > BLOCK_BYTES)
+        return 1;
+    if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > cursor->full_bytes)
+        return 1;
+    piece = bpf_ringbuf_reserve(&ring, sizeof(*piece), 0);
+    if (!piece)
+        return 1;
+    piece->time = cursor->time;
+    piece->processor = cursor->processor;
+    piece->bytes = bytes;
+    piece->at = cursor->at;
+    address = address_of(cursor->page, cursor->known_page, cursor->known_address) + cursor->vector_offset;
+    if (bpf_probe_read_kernel(piece->content, bytes, (void *)address)) {
+        count(COUNT_UNREADABLE, 1);
+        bpf_ringbuf_discard(piece, BPF_RB_NO_WAKEUP);
+    } else {
+        bpf_ringbuf_submit(piece, index % WAKE_PIECES == WAKE_PIECES - 1 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+    }
+    cursor->at += bytes;
+    cursor->left -= bytes;
+    cursor->have -= bytes;
+    cursor->vector_offset += bytes;
+    return !cursor->left;
+}
+
+/* Copies the content of a write into the ring, piece by piece. */
+static __always_inline void copy_content(struct bio *bio, struct observation *seen)
+{
+    __u32 page = KNOWN_PAGE, address = KNOWN_ADDRESS;
+    __u64 *known_page = bpf_map_lookup_elem(&counts, &page), *known_address = bpf_map_lookup_elem(&counts, &address);
+    struct cursor cursor;
+
+    if (!known_page || !known_address || !*known_page)
+        return;
+    cursor.vector = (__u64)BPF_CORE_READ(bio, bi_io_vec) + bio->bi_iter.bi_idx * sizeof(struct bio_vec);
+    cursor.page = 0;
+    cursor.time = seen->time;
+    cursor.at = (seen->sector - RANGE_START) << 9;
+    cursor.known_page = *known_page;
+    cursor.known_address = *known_address;
+    cursor.left = seen->bytes;
+    cursor.have = 0;
+    cursor.done = bio->bi_iter.bi_bvec_done;
+    cursor.vector_offset = 0;
+    cursor.processor = seen->processor;
+    cursor.full_bytes = bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) - SPARE_BYTES - sizeof(struct piece);
+    bpf_loop(PIECES_MAX, copy_piece, &cursor, 0);
+    if (cursor.left)
+        count(COUNT_LOST_BLOCKS, (cursor.left + BLOCK_BYTES - 1) / BLOCK_BYTES);
+}
+
+static __always_inline void put_record(struct observation *seen, __u32 bytes)
+{
+    __u64 waiting = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
+
+    if (bpf_ringbuf_output(&ring, seen, bytes, waiting > bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
+        count(COUNT_LOST, 1);
+}
+
+static __always_inline int is_in_range(struct bio *bio)
+{
+    return bio->bi_iter.bi_sector >= RANGE_START && bio->bi_iter.bi_sector + (bio->bi_iter.bi_size >> 9) <= RANGE_END;
+}
+
+/* As `observe`, and the content of writes, and flushes. */
+SEC("tp_btf/block_bio_queue")
+int record(__u64 *arguments)
+{
+    struct bio *bio = (void *)arguments[0];
+    struct observation seen;
+    __u32 flags, bytes;
+
+    if (!is_of_disk(bio))
+        return 0;
+    if (WANT_CONTENT)
+        learn_address(bio);
+    flags = bio->bi_opf;
+    /* A flush of a partition is one of its disk, and has no place. */
+    if (!is_wanted(flags & 0xFF) || (bio->bi_iter.bi_size && !is_in_range(bio)))
+        return 0;
+    put_facts(bio, flags, &seen);
+    if (!seen.bytes && !(seen.facts & FACT_FLUSH))
+        return 0;
+    if (WANT_CONTENT && seen.operation == WRITE && seen.bytes)
+        copy_content(bio, &seen);
+    bytes = put_wanted(bio, &seen);
+    put_record(&seen, bytes);
+    return 0;
+}
+
+/* Sees the wishes for durability of a disk without a write cache. */
+SEC("fentry/submit_bio_noacct")
+int wish(__u64 *arguments)
+{
+    struct bio *bio = (void *)arguments[0];
+    struct observation seen;
+
+    if (!is_of_disk(bio) || (bio->bi_opf & 0xFF) != WRITE || (bio->bi_iter.bi_size && !is_in_range(bio)))
+        return 0;
+    put_facts(bio, bio->bi_opf, &seen);
+    if (!(seen.facts & (FACT_FLUSH | FACT_FUA)))
+        return 0;
+    seen.operation = OPERATION_WISH;
+    put_record(&seen, BYTES_WITHOUT_FILE);
+    return 0;
+}
+
+/* Sees who makes a page of a file dirty. */
+SEC("tp_btf/writeback_dirty_folio")
+int dirty(__u64 *arguments)
+{
+    struct address_space *mapping = (void *)arguments[1];
+    struct inode *inode = mapping ? mapping->host : 0;
+    __u64 address = (__u64)inode;
+    struct writer writer, *known;
+
+    if (!inode)
+        return 0;
+    __builtin_memset(&writer, 0, sizeof(writer));
+    writer.inode = inode->i_ino;
+    writer.process = bpf_get_current_pid_tgid() >> 32;
+    known = bpf_map_lookup_elem(&writers, &address);
+    if (known && known->inode == writer.inode && known->process == writer.process)
+        return 0;
+    bpf_get_current_comm(writer.comm, sizeof(writer.comm));
+    bpf_map_update_elem(&writers, &address, &writer, 0);
     return 0;
 }

@@ -14,7 +14,7 @@ pub(crate) struct Ends([u64; Ends::ALL.len()]);
 impl Ends {
     /// The global of the program; the function; the type that its bio leads to. The verifier refuses a program that may reach a type which
     /// the kernel's BTF lacks, as it lacks those of a file system that is a module: then the global stays 0.
-    const ALL: [(&str, &str, &str); 8] = [
+    const ALL: [(&str, &str, &str); 9] = [
         ("IOMAP_DIRECT_END", "iomap_dio_bio_end_io", "iomap_dio"),
         ("DISK_DIRECT_END", "blkdev_bio_end_io", "bio"),
         ("DISK_DIRECT_ASYNC_END", "blkdev_bio_end_io_async", "bio"),
@@ -23,6 +23,7 @@ impl Ends {
         ("OLD_DIRECT_ASYNC_END", "dio_bio_end_aio", "bio"),
         ("BTRFS_END", "btrfs_simple_end_io", "btrfs_bio"),
         ("XFS_BUFFER_END", "xfs_buf_bio_end_io", "xfs_buf"),
+        ("BUFFER_HEAD_END", "end_bio_bh_io_sync", "buffer_head"),
     ];
 
     /// Looks the functions up. A kernel that hides them from this process gives none of them.

@@ -1,10 +1,11 @@
 //! The observer of one disk.
 
 use crate::join::Joiner;
+use crate::loader::Task;
 use crate::observation::Operation;
 use crate::refused::Refused;
 use crate::runs::Runs;
-use crate::source::{Bpf, Sight, Tracepoint};
+use crate::source::{Bpf, Record, Sight, Tracepoint};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::io;
@@ -93,9 +94,9 @@ impl Observer {
         spawn: impl FnOnce(Stdio) -> io::Result<Child>,
     ) -> Result<Self, Refused> {
         check(disk, memory_bytes)?;
-        let bpf = match Bpf::begin(disk, wants, memory_bytes / 2, spawn) {
+        let bpf = match Bpf::begin(disk, wants, Task::Observe, memory_bytes / 2, spawn) {
             Ok(bpf) => return Ok(Self::new(Sight::Bpf(Box::new(bpf)), wants, memory_bytes)),
-            Err(refused @ (Refused::NoTypes(_) | Refused::Program(_) | Refused::NotAllowed { .. })) => refused,
+            Err(refused) if refused.leaves_tracepoint() => refused,
             Err(refused) => return Err(refused),
         };
         let tracepoint = Self::begin_by_tracepoint(disk, wants, memory_bytes);
@@ -108,7 +109,7 @@ impl Observer {
     /// Returns why that is not possible.
     pub fn begin_by_tracepoint(disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
         check(disk, memory_bytes)?;
-        let tracepoint = Tracepoint::begin(disk, wants, memory_bytes / 2)?;
+        let tracepoint = Tracepoint::begin(disk, wants, false, memory_bytes / 2)?;
         Ok(Self::new(Sight::Tracepoint(Box::new(tracepoint)), wants, memory_bytes))
     }
 
@@ -177,7 +178,11 @@ impl State {
     /// Takes what is in the ring, and returns whether something is hidden.
     fn drain(&mut self) -> bool {
         let joiner = &mut self.joiner;
-        let drained = self.sight.drain(|bio| joiner.insert(bio));
+        let drained = self.sight.drain(|record| {
+            if let Record::Seen(seen) = record {
+                joiner.insert(seen.bio);
+            }
+        });
         if drained.has_lost {
             joiner.forget_all();
         }
@@ -207,7 +212,7 @@ impl fmt::Display for Disk {
 }
 
 /// The kernel's `ktime_get_ns`, by which observations are stamped. It needs no system call.
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }

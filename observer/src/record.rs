@@ -1,14 +1,20 @@
-//! The records of the BPF program, as `observer/bpf/observe.h` has them.
+//! The observations of the BPF program, as `observer/bpf/observe.h` has them.
 
 use crate::join::{Bio, SECTOR_BYTES};
 use crate::observation::{Comm, File, Lifetime, Name, Observation, Operation, Source};
+use crate::source::Seen;
 
 const META: u8 = 1;
 const FUA: u8 = 2;
 const LINEAR: u8 = 4;
-/// The end of a record without a file, and the place of the name.
-const BYTES_WITHOUT_FILE: usize = 56;
-const NAME_AT: usize = 88;
+const FLUSH: u8 = 8;
+/// Stands for the operation in a record that has only the wishes of a bio.
+const WISH: u8 = 255;
+const WRITE: u8 = 1;
+/// The place of the processor, the end of a record without a file, and the place of the name.
+const PROCESSOR_AT: usize = 56;
+const BYTES_WITHOUT_FILE: usize = 64;
+const NAME_AT: usize = 96;
 
 /// A reader of records, which keeps the last name: neighbouring bios are often of one file.
 #[derive(Default)]
@@ -18,35 +24,38 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     /// Decodes a record. Returns `None` if it is of an operation that is not joined, or shorter than the program writes it.
-    pub fn decode(&mut self, record: &[u8]) -> Option<Bio> {
+    pub fn decode(&mut self, record: &[u8]) -> Option<Seen> {
         let at = word(record, 8)? * SECTOR_BYTES;
         let [operation, facts, hint, source] = *record.get(32..36)?.first_chunk()?;
         let observation = Observation {
-            operation: operation_of(operation)?,
+            operation: operation_of(if operation == WISH { WRITE } else { operation })?,
             meta: facts & META != 0,
             fua: facts & FUA != 0,
             lifetime: Lifetime::of_hint(hint),
             process: half_word(record, 28)?,
-            comm: Comm::new(*record.get(40..BYTES_WITHOUT_FILE)?.first_chunk()?),
+            comm: Comm::new(*record.get(40..PROCESSOR_AT)?.first_chunk()?),
             cgroup: word(record, 16)?,
             file: source_of(source).and_then(|source| self.file(source, record)),
             at,
             linear: facts & LINEAR != 0,
         };
         let start = at / SECTOR_BYTES;
-        Some(Bio { time: word(record, 0)?, start, end: start + u64::from(half_word(record, 24)?) / SECTOR_BYTES, observation })
+        let end = start + u64::from(half_word(record, 24)?) / SECTOR_BYTES;
+        let processor = half_word(record.get(..BYTES_WITHOUT_FILE)?, PROCESSOR_AT)?;
+        let bio = Bio { time: word(record, 0)?, start, end, observation };
+        Some(Seen { bio, processor, flushes: facts & FLUSH != 0, is_wish: operation == WISH })
     }
 
     fn file(&mut self, source: Source, record: &[u8]) -> Option<File> {
         let has_place = !matches!(source, Source::XfsBuffer | Source::Disk);
         Some(File {
             source,
-            inode: word(record, 56)?,
+            inode: word(record, 64)?,
             uid: half_word(record, 36)?,
-            generation: half_word(record, 72)?,
-            directory: word(record, 80)?,
+            generation: half_word(record, 80)?,
+            directory: word(record, 88)?,
             name: self.name(record.get(NAME_AT..)?),
-            offset: if has_place { word(record, 64) } else { None },
+            offset: if has_place { word(record, 72) } else { None },
         })
     }
 
@@ -102,9 +111,10 @@ mod tests {
         let parts = [
             words(&[123, 40, 7]),
             half_words(&[4096, 1234]),
-            vec![operation, META | LINEAR, 2, source],
+            vec![operation, META | LINEAR | FLUSH, 2, source],
             half_words(&[1000]),
             b"writer\0\0\0\0\0\0\0\0\0\0".to_vec(),
+            half_words(&[3, 0]),
             words(&[12, 8192, 9999, 2]),
             name.to_vec(),
         ];
@@ -113,7 +123,9 @@ mod tests {
 
     #[test]
     fn a_record_is_decoded_field_by_field() {
-        let bio = Decoder::default().decode(&record(1, 1, b"app.db-wal\0")).unwrap();
+        let seen = Decoder::default().decode(&record(1, 1, b"app.db-wal\0")).unwrap();
+        assert_eq!((seen.processor, seen.flushes, seen.is_wish), (3, true, false));
+        let bio = seen.bio;
         assert_eq!((bio.time, bio.start, bio.end), (123, 40, 48));
         let seen = &bio.observation;
         assert_eq!((seen.operation, seen.meta, seen.fua, seen.lifetime), (Operation::Write, true, false, Lifetime::Short));
@@ -128,21 +140,22 @@ mod tests {
     fn a_record_ends_where_the_program_ends_it() {
         let mut decoder = Decoder::default();
         let whole = record(3, 1, b"name\0");
-        let without_name = decoder.decode(&whole[..NAME_AT]).unwrap().observation;
+        let without_name = decoder.decode(&whole[..NAME_AT]).unwrap().bio.observation;
         assert_eq!((without_name.operation, without_name.file.unwrap().name), (Operation::Discard, None));
-        assert_eq!(decoder.decode(&record(1, 0, b"")[..BYTES_WITHOUT_FILE]).unwrap().observation.file, None);
+        assert_eq!(decoder.decode(&record(1, 0, b"")[..BYTES_WITHOUT_FILE]).unwrap().bio.observation.file, None);
         for bytes in 0..BYTES_WITHOUT_FILE {
             assert!(decoder.decode(&whole[..bytes]).is_none(), "{bytes} bytes");
         }
-        for operation in [2, 4, 7, 255] {
+        for operation in [2, 4, 7, 254] {
             assert!(decoder.decode(&record(operation, 1, b"")).is_none(), "operation {operation}");
         }
+        assert!(decoder.decode(&record(255, 1, b"")).is_some_and(|seen| seen.is_wish));
     }
 
     #[test]
     fn a_buffer_of_xfs_and_direct_io_to_the_disk_have_no_place_in_a_file() {
         for source in [4, 5] {
-            let seen = Decoder::default().decode(&record(1, source, b"xfs_agf\0")).unwrap().observation;
+            let seen = Decoder::default().decode(&record(1, source, b"xfs_agf\0")).unwrap().bio.observation;
             assert_eq!(seen.file_offset(40 * 512), None);
         }
     }

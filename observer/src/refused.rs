@@ -29,4 +29,13 @@ pub enum Refused {
     Format(&'static str),
     #[error("neither way of observing is possible here. By BPF: {bpf}. By the tracepoint alone: {tracepoint}")]
     Neither { bpf: Box<Refused>, tracepoint: Box<Refused> },
+    #[error("the range of sectors {start} to {end} is empty or ends behind the disk, which has {sectors}")]
+    Range { start: u64, end: u64, sectors: u64 },
+}
+
+impl Refused {
+    /// Returns whether the tracepoint may work where BPF was refused for this reason.
+    pub(crate) const fn leaves_tracepoint(&self) -> bool {
+        matches!(self, Self::NoTypes(_) | Self::Program(_) | Self::NotAllowed { .. })
+    }
 }

@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering;
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 const HEADER_BYTES: usize = 8;
-/// More than a record of the program.
-const RECORD_BYTES_MAX: usize = 512;
+/// More than a record of the program: a piece of content is the longest.
+const RECORD_BYTES_MAX: usize = 4352;
 /// Looks at a record that is being copied, before the reader goes on without it; a copy takes tens of nanoseconds.
 const PATIENCE: u32 = 200;
 
@@ -26,6 +26,7 @@ pub(crate) struct Ring {
     page_bytes: usize,
     ring_bytes: usize,
     position: u64,
+    record: Box<[u8]>,
 }
 
 impl Ring {
@@ -35,7 +36,7 @@ impl Ring {
         let consumer = Mapping::new(map, 0, page_bytes, true)?;
         let producer = Mapping::new(map, page_bytes as u64, page_bytes + ring_bytes, false)?;
         let position = consumer.word(0).load(Ordering::Relaxed);
-        Ok(Self { consumer, producer, page_bytes, ring_bytes, position })
+        Ok(Self { consumer, producer, page_bytes, ring_bytes, position, record: vec![0; RECORD_BYTES_MAX].into() })
     }
 
     /// Passes on each record that was there when this began, and returns whether some of them are hidden.
@@ -43,7 +44,6 @@ impl Ring {
         let end = self.producer.word(0).load(Ordering::Acquire);
         let begin = self.position;
         let mut is_behind = false;
-        let mut record = [0; RECORD_BYTES_MAX];
         while self.position < end {
             let Some(header) = self.published(self.place(self.position)) else {
                 is_behind = true;
@@ -51,9 +51,11 @@ impl Ring {
             };
             let bytes = header & !DISCARDED;
             if header & DISCARDED == 0 {
-                let record = &mut record[..(bytes as usize).min(RECORD_BYTES_MAX)];
-                self.copy(self.position + HEADER_BYTES as u64, record);
-                each(record);
+                let mut record = std::mem::take(&mut self.record);
+                let length = (bytes as usize).min(record.len());
+                self.copy(self.position + HEADER_BYTES as u64, &mut record[..length]);
+                each(&record[..length]);
+                self.record = record;
             }
             self.position += (u64::from(bytes) + HEADER_BYTES as u64).next_multiple_of(8);
         }

@@ -63,13 +63,17 @@ pub struct Record {
     pub length: Bytes,
     pub pid: Option<u32>,
     pub process: Option<Arc<str>>,
-    /// The recorder's classification of the data: file data, metadata, a journal; or the file that they belong to.
+    /// The recorder's classification of the data: file data, metadata, a journal.
     pub stream: Option<Arc<str>>,
     /// The kernel's request flags as in blktrace.
     pub flags: Option<Arc<str>>,
     /// The device, as "major minor".
     pub device: Option<Arc<str>>,
     pub note: Option<Arc<str>>,
+    /// The path of the file that the data belong to, or its name alone.
+    pub file: Option<Arc<str>>,
+    /// The control group that the request is charged to.
+    pub cgroup: Option<Arc<str>>,
     /// The content of a write, if it was recorded: one entry for each 4 KiB of the volume that the write touches or, in a trace by sectors,
     /// for each 512 bytes. Published traces have entries for reads, too, and count them from the beginning of the request, wherever that
     /// lies; [`crate::content`] handles this.
@@ -92,6 +96,8 @@ impl Record {
             flags: None,
             device: None,
             note: None,
+            file: None,
+            cgroup: None,
             blocks: Vec::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! The child's side.
 
-use super::message::{LOADED, PACKET_BYTES_MAX, encode_refusal};
+use super::message::{DESCRIPTORS_MAX, LOADED, PACKET_BYTES_MAX, encode_refusal};
 use super::{Order, program};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, send, sendmsg};
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -28,11 +28,12 @@ fn serve(socket: BorrowedFd<'_>) -> io::Result<()> {
     let order = Order::decode(&packet[..bytes]).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "invalid order"))?;
     match program::load(&order) {
         Ok(loaded) => {
-            let descriptors = [loaded.ring.as_fd(), loaded.lost.as_fd(), loaded.link.as_fd()];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+            let links = loaded.links.iter().map(AsFd::as_fd);
+            let descriptors: Vec<BorrowedFd<'_>> = [loaded.ring.as_fd(), loaded.counts.as_fd()].into_iter().chain(links).collect();
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)), "the space is for three descriptors");
-            sendmsg(socket, &[IoSlice::new(LOADED)], &mut ancillary, SendFlags::NOSIGNAL)?;
+            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)), "the space is for all descriptors");
+            sendmsg(socket, &[IoSlice::new(LOADED[usize::from(loaded.sees_wishes)])], &mut ancillary, SendFlags::NOSIGNAL)?;
         }
         Err(refused) => {
             send(socket, encode_refusal(&refused).as_bytes(), SendFlags::NOSIGNAL)?;

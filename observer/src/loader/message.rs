@@ -1,32 +1,47 @@
 //! The packets between a server and the child that loads for it: an order, and a refusal. Both are text.
 
-use super::Order;
+use super::{Order, Task};
 use crate::refused::Refused;
 use crate::{Disk, Wants};
 use std::io;
 
-/// The first word of an answer that brings the descriptors.
-pub(super) const LOADED: &[u8] = b"loaded";
+/// An answer that brings the descriptors, without and with the program that sees wishes.
+pub(super) const LOADED: [&[u8]; 2] = [b"loaded", b"loaded with wishes"];
 /// The longest packet. The verifier's report on a program may be longer, and loses its middle.
 pub(super) const PACKET_BYTES_MAX: usize = 16 << 10;
+/// The most descriptors of an answer: the ring, the counts, and the links.
+pub(super) const DESCRIPTORS_MAX: usize = 5;
 const START_BYTES: usize = 1 << 10;
 const CUT: &str = "\n[...]\n";
 
 impl Order {
-    /// Encodes it: six numbers.
+    /// Encodes it: six numbers, and four more for a recording.
     pub fn encode(&self) -> String {
-        let Self { disk, wants, ring_bytes } = self;
+        let Self { disk, wants, task, ring_bytes } = self;
         let [files, names, reads] = [wants.files, wants.names, wants.reads].map(u8::from);
-        format!("{} {} {ring_bytes} {files} {names} {reads}", disk.major, disk.minor)
+        let first = format!("{} {} {ring_bytes} {files} {names} {reads}", disk.major, disk.minor);
+        match *task {
+            Task::Observe => first,
+            Task::Record { start, end, content, wishes } => format!("{first} {start} {end} {} {}", u8::from(content), u8::from(wishes)),
+        }
     }
 
     /// Decodes it. Returns `None` if it is no order.
     pub fn decode(packet: &[u8]) -> Option<Self> {
-        let words = std::str::from_utf8(packet).ok()?.split(' ').map(|word| word.parse::<u32>().ok());
-        let numbers: Vec<u32> = words.collect::<Option<_>>()?;
-        let &[major, minor, ring_bytes, files @ (0 | 1), names @ (0 | 1), reads @ (0 | 1)] = &numbers[..] else { return None };
+        let words = std::str::from_utf8(packet).ok()?.split(' ').map(|word| word.parse::<u64>().ok());
+        let numbers: Vec<u64> = words.collect::<Option<_>>()?;
+        let &[major, minor, ring_bytes, files @ (0 | 1), names @ (0 | 1), reads @ (0 | 1), ref rest @ ..] = &numbers[..] else {
+            return None;
+        };
+        let [major, minor, ring_bytes] = [major, minor, ring_bytes].map(u32::try_from);
+        let (disk, ring_bytes) = (Disk { major: major.ok()?, minor: minor.ok()? }, ring_bytes.ok()?);
         let wants = Wants { files: files == 1, names: names == 1, reads: reads == 1 };
-        Some(Self { disk: Disk { major, minor }, wants, ring_bytes })
+        let task = match *rest {
+            [] => Task::Observe,
+            [start, end, content @ (0 | 1), wishes @ (0 | 1)] => Task::Record { start, end, content: content == 1, wishes: wishes == 1 },
+            _ => return None,
+        };
+        Some(Self { disk, wants, task, ring_bytes })
     }
 }
 
@@ -76,8 +91,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_order_comes_back(major: u32, minor: u32, ring_bytes: u32, files: bool, names: bool, reads: bool) {
-            let order = Order { disk: Disk { major, minor }, wants: Wants { files, names, reads }, ring_bytes };
+        fn an_order_comes_back(numbers: [u32; 3], wanted: [bool; 3], range: [u64; 2], recorded: Option<(bool, bool)>) {
+            let ([major, minor, ring_bytes], [files, names, reads], [start, end]) = (numbers, wanted, range);
+            let task = recorded.map_or(Task::Observe, |(content, wishes)| Task::Record { start, end, content, wishes });
+            let order = Order { disk: Disk { major, minor }, wants: Wants { files, names, reads }, task, ring_bytes };
             prop_assert_eq!(Order::decode(order.encode().as_bytes()), Some(order));
         }
 
@@ -89,9 +106,16 @@ mod tests {
 
     #[test]
     fn what_is_no_order_is_not_taken_for_one() {
-        for packet in
-            ["", "7 0 4096 1 1", "7 0 4096 1 1 0 0", "7 0 4096 1 1 2", "7 0 4096 1 1 -1", "7  0 4096 1 1 0", "7 0 4294967296 1 1 0"]
-        {
+        for packet in [
+            "",
+            "7 0 4096 1 1",
+            "7 0 4096 1 1 0 0",
+            "7 0 4096 1 1 2",
+            "7 0 4096 1 1 -1",
+            "7  0 4096 1 1 0",
+            "7 0 4294967296 1 1 0",
+            "7 0 1 1 1 0 0 9 1",
+        ] {
             assert_eq!(Order::decode(packet.as_bytes()), None, "{packet}");
         }
     }

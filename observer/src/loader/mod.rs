@@ -22,15 +22,35 @@ pub(crate) use parent::load;
 pub(crate) struct Order {
     pub disk: Disk,
     pub wants: Wants,
+    pub task: Task,
     /// The size of the ring, a power of two of pages.
     pub ring_bytes: u32,
 }
 
-/// The descriptors of a program that is loaded and attached. The kernel removes it when they and the mappings of its maps are gone.
+/// What the programs are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Task {
+    /// The facts of bios, to be joined to requests.
+    Observe,
+    /// All of the bios within a range of sectors.
+    Record {
+        start: u64,
+        end: u64,
+        /// Copy the content of writes.
+        content: bool,
+        /// See what is wished of bios before the kernel drops it, as it does for a disk without a write cache.
+        wishes: bool,
+    },
+}
+
+/// The descriptors of programs that are loaded and attached. The kernel removes them when these and the mappings of their maps are gone.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub ring: OwnedFd,
-    pub lost: OwnedFd,
-    /// It keeps the program attached, and the program keeps the maps.
-    pub link: OwnedFd,
+    pub counts: OwnedFd,
+    /// They keep the programs attached, and these keep the maps. One for each program that is needed, and for each other one that this
+    /// kernel takes.
+    pub links: Vec<OwnedFd>,
+    /// What is wished of bios is seen before the kernel drops it.
+    pub sees_wishes: bool,
 }

@@ -1,6 +1,6 @@
 //! The server's side.
 
-use super::message::{LOADED, PACKET_BYTES_MAX, decode_refusal};
+use super::message::{DESCRIPTORS_MAX, LOADED, PACKET_BYTES_MAX, decode_refusal};
 use super::{Loaded, Order};
 use crate::kernel::{TYPES, is_locked_down};
 use crate::refused::Refused;
@@ -45,7 +45,7 @@ fn load_within(order: &Order, spawn: impl FnOnce(Stdio) -> io::Result<Child>, ti
 /// Takes an answer that is there.
 fn receive(socket: BorrowedFd<'_>) -> io::Result<Result<Loaded, Refused>> {
     let mut packet = vec![0; PACKET_BYTES_MAX];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let bytes = recvmsg(socket, &mut [IoSliceMut::new(&mut packet)], &mut ancillary, flags)?.bytes;
@@ -56,11 +56,14 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<Result<Loaded, Refused>> {
         }
     }
     let packet = &packet[..bytes];
-    match (<[OwnedFd; 3]>::try_from(descriptors), packet == LOADED) {
-        (Ok([ring, lost, link]), true) => Ok(Ok(Loaded { ring, lost, link })),
-        (Err(_), false) if bytes == 0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        (_, false) => decode_refusal(packet).map(Err).ok_or_else(|| io::ErrorKind::InvalidData.into()),
-        (Err(_), true) => Err(io::ErrorKind::InvalidData.into()),
+    let Some(loaded) = LOADED.iter().position(|answer| *answer == packet) else {
+        let kind = if bytes == 0 { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::InvalidData };
+        return decode_refusal(packet).map(Err).ok_or_else(|| kind.into());
+    };
+    let mut descriptors = descriptors.into_iter();
+    match (descriptors.next(), descriptors.next(), descriptors.collect::<Vec<_>>()) {
+        (Some(ring), Some(counts), links) if !links.is_empty() => Ok(Ok(Loaded { ring, counts, links, sees_wishes: loaded == 1 })),
+        _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
@@ -94,13 +97,18 @@ impl Drop for Loader {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Task;
     use super::*;
     use crate::{Disk, Wants};
     use std::path::PathBuf;
     use std::process::Command;
 
-    const ORDER: Order =
-        Order { disk: Disk { major: 7, minor: 0 }, wants: Wants { files: false, names: false, reads: false }, ring_bytes: 4096 };
+    const ORDER: Order = Order {
+        disk: Disk { major: 7, minor: 0 },
+        wants: Wants { files: false, names: false, reads: false },
+        task: Task::Observe,
+        ring_bytes: 4096,
+    };
 
     /// Has a command of the shell load, and returns why it was refused; its process is gone then.
     fn refused(script: &str, time_max: Duration) -> Refused {

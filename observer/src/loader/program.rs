@@ -1,13 +1,13 @@
 //! Loading and attaching the BPF program of `observer/bpf/`.
 
-use super::{Loaded, Order, link};
+use super::{Loaded, Order, Task, link};
 use crate::Refused;
 use crate::kernel::Ends;
 use aya::maps::{Map, MapError};
-use aya::programs::{BtfTracePoint, ProgramError};
+use aya::programs::{BtfTracePoint, FEntry, Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 #[cfg(feature = "made-object")]
 static PROGRAM: &[u8] = aya::include_bytes_aligned!(env!("ONEFOLD_BPF_OBJECT"));
@@ -22,7 +22,7 @@ pub(super) fn load(order: &Order) -> Result<Loaded, Refused> {
 
 /// Loads and attaches the program on a kernel of these types and functions.
 fn load_on(types: &Btf, ends: &Ends, order: &Order) -> Result<Loaded, Refused> {
-    let Order { disk, wants, ring_bytes } = order;
+    let Order { disk, wants, task, ring_bytes } = order;
     let wanted = [wants.reads, wants.files || wants.names, wants.names].map(u32::from);
     let page_shift = rustix::param::page_size().trailing_zeros();
 
@@ -33,17 +33,56 @@ fn load_on(types: &Btf, ends: &Ends, order: &Order) -> Result<Loaded, Refused> {
     for (global, value) in ["WANT_READS", "WANT_FILES", "WANT_NAMES"].into_iter().zip(&wanted) {
         loader.set_global(global, value, true);
     }
+    let (range, recorded) = match task {
+        Task::Observe => ([0, 0], [0, 0]),
+        Task::Record { start, end, content, .. } => ([*start, *end], [u32::from(*content), 1]),
+    };
+    for (global, value) in ["RANGE_START", "RANGE_END"].into_iter().zip(&range) {
+        loader.set_global(global, value, true);
+    }
+    for (global, value) in ["WANT_CONTENT", "WANT_WRITERS"].into_iter().zip(&recorded) {
+        loader.set_global(global, value, true);
+    }
     for (global, address) in ends.globals() {
         loader.set_global(global, address, true);
     }
     let mut loaded = loader.load(PROGRAM).map_err(refused_load)?;
-    let (ring, lost) = (map_fd(&loaded, "ring")?, map_fd(&loaded, "lost")?);
-    let program = loaded.program_mut("observe").expect("the object has the program");
-    let program: &mut BtfTracePoint = program.try_into().map_err(refused_program)?;
-    program.load("block_bio_queue", types).map_err(refused_program)?;
-    let link = link::attach(program.fd().map_err(refused_program)?.as_fd());
-    let link = link.map_err(|source| refused_call("bpf_raw_tracepoint_open", source, "the program"))?;
-    Ok(Loaded { ring, lost, link })
+    let (ring, counts) = (map_fd(&loaded, "ring")?, map_fd(&loaded, "counts")?);
+    let mut sees_wishes = false;
+    let links = match task {
+        Task::Observe => vec![attach_traced(&mut loaded, "observe", "block_bio_queue", types)?],
+        Task::Record { wishes, .. } => {
+            // What comes first is there when the records begin. Without these two, less is known.
+            let dirty = attach_traced(&mut loaded, "dirty", "writeback_dirty_folio", types).ok();
+            let wish = wishes.then(|| attach_entry(&mut loaded, "wish", "submit_bio_noacct", types).ok()).flatten();
+            sees_wishes = wish.is_some();
+            let record = attach_traced(&mut loaded, "record", "block_bio_queue", types)?;
+            [Some(record), wish, dirty].into_iter().flatten().collect()
+        }
+    };
+    Ok(Loaded { ring, counts, links, sees_wishes })
+}
+
+/// Loads a program, and attaches it to a tracepoint.
+fn attach_traced(loaded: &mut Ebpf, name: &str, tracepoint: &str, types: &Btf) -> Result<OwnedFd, Refused> {
+    let program: &mut BtfTracePoint = program_mut(loaded, name).try_into().map_err(refused_program)?;
+    program.load(tracepoint, types).map_err(refused_program)?;
+    attach(program.fd().map_err(refused_program)?.as_fd())
+}
+
+/// Loads a program, and attaches it to the entry of a function.
+fn attach_entry(loaded: &mut Ebpf, name: &str, function: &str, types: &Btf) -> Result<OwnedFd, Refused> {
+    let program: &mut FEntry = program_mut(loaded, name).try_into().map_err(refused_program)?;
+    program.load(function, types).map_err(refused_program)?;
+    attach(program.fd().map_err(refused_program)?.as_fd())
+}
+
+fn program_mut<'a>(loaded: &'a mut Ebpf, name: &str) -> &'a mut Program {
+    loaded.program_mut(name).expect("the object has the program")
+}
+
+fn attach(program: BorrowedFd<'_>) -> Result<OwnedFd, Refused> {
+    link::attach(program).map_err(|source| refused_call("bpf_raw_tracepoint_open", source, "the program"))
 }
 
 fn map_fd(loaded: &Ebpf, name: &str) -> Result<OwnedFd, Refused> {
@@ -119,17 +158,23 @@ mod tests {
             return;
         }
         let wants = Wants { files: true, names: true, reads: true };
-        let order = Order { disk: Disk { major: 7, minor: 0 }, wants, ring_bytes: 1 << 20 };
+        let record = Task::Record { start: 0, end: 1 << 20, content: true, wishes: true };
+        for task in [Task::Observe, record] {
+            may_lack_types(&Order { disk: Disk { major: 7, minor: 0 }, wants, task, ring_bytes: 1 << 20 });
+        }
+    }
+
+    fn may_lack_types(order: &Order) {
         // Modules; no control groups of block devices; no lifetime hints, as in Linux 5.18 to 6.8.
         let modules: [&[&str]; 4] =
             [&["btrfs_bio", "btrfs_inode"], &["xfs_buf", "xfs_buf_ops"], &["iomap_dio"], &["btrfs_bio", "xfs_buf", "iomap_dio"]];
         let settings: [&[&str]; 2] = [&["bi_blkg", "blkcg_gq", "blkcg"], &["bi_write_hint"]];
         for lacking in modules.into_iter().chain(settings) {
             let types = types_without(lacking);
-            let loaded = load_on(&types, &Ends::look_up(&types), &order);
+            let loaded = load_on(&types, &Ends::look_up(&types), order);
             assert!(loaded.is_ok(), "without {lacking:?}: {}", loaded.err().unwrap());
         }
-        let hidden = load_on(&types_without(&[]), &Ends::default(), &order);
+        let hidden = load_on(&types_without(&[]), &Ends::default(), order);
         assert!(hidden.is_ok(), "without addresses: {}", hidden.err().unwrap());
     }
 }

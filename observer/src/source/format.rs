@@ -28,6 +28,8 @@ pub(super) struct Fields {
     pub sector: u64,
     pub sectors: u32,
     pub observation: Observation,
+    /// What was written before has to be durable when it is done.
+    pub flushes: bool,
 }
 
 impl Format {
@@ -69,7 +71,7 @@ impl Format {
         let half_word = |at: usize| Some(u32::from_ne_bytes(*record.get(at..)?.first_chunk()?));
         let sector = u64::from_ne_bytes(*record.get(self.sector..)?.first_chunk()?);
         let flags = record.get(self.flags..self.comm)?.split(|byte| *byte == 0).next()?;
-        let (operation, meta, fua) = flags_of(flags)?;
+        let Flags { operation, meta, fua, flushes } = flags_of(flags)?;
         let observation = Observation {
             operation,
             meta,
@@ -82,16 +84,26 @@ impl Format {
             at: sector * 512,
             linear: false,
         };
-        Some(Fields { device: half_word(self.device)?, sector, sectors: half_word(self.sectors)?, observation })
+        Some(Fields { device: half_word(self.device)?, sector, sectors: half_word(self.sectors)?, observation, flushes })
     }
 }
 
+/// A tracepoint's account of a bio's operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Flags {
+    operation: Operation,
+    meta: bool,
+    fua: bool,
+    flushes: bool,
+}
+
 /// Decodes `rwbs`: an F if the device is to be flushed before, the operation, and its flags, among them F for FUA and M for META.
-fn flags_of(text: &[u8]) -> Option<(Operation, bool, bool)> {
-    let text = match text {
-        // A flush without a write is FF.
-        [b'F', rest @ ..] if rest.first() != Some(&b'F') => rest,
-        text => text,
+fn flags_of(text: &[u8]) -> Option<Flags> {
+    let (flushes, text) = match text {
+        // A flush alone was FF once; now it is a write without sectors.
+        [b'F', b'F', ..] => (true, &b"W"[..]),
+        [b'F', rest @ ..] => (true, rest),
+        text => (false, text),
     };
     let (operation, flags) = match text {
         [b'W', b'Z', flags @ ..] => (Operation::WriteZeroes, flags),
@@ -102,7 +114,7 @@ fn flags_of(text: &[u8]) -> Option<(Operation, bool, bool)> {
         [b'N', flags @ ..] => (Operation::WriteZeroes, flags),
         _ => return None,
     };
-    Some((operation, flags.contains(&b'M'), flags.contains(&b'F')))
+    Some(Flags { operation, meta: flags.contains(&b'M'), fua: flags.contains(&b'F'), flushes })
 }
 
 /// Reads the description where tracefs is mounted, and otherwise from a mount of its own that nobody else sees.
@@ -149,17 +161,20 @@ print fmt: \"%d,%d %s %llu + %u [%s]\"
 
     #[test]
     fn letters_are_operations_and_flags() {
+        let of = |operation, meta, fua, flushes| Some(Flags { operation, meta, fua, flushes });
         let cases = [
-            ("W", Some((Operation::Write, false, false))),
-            ("WS", Some((Operation::Write, false, false))),
-            ("FWFSM", Some((Operation::Write, true, true))),
-            ("WFS", Some((Operation::Write, false, true))),
-            ("FWS", Some((Operation::Write, false, false))),
-            ("RAM", Some((Operation::Read, true, false))),
-            ("DS", Some((Operation::Discard, false, false))),
-            ("DE", Some((Operation::Discard, false, false))),
-            ("WZS", Some((Operation::WriteZeroes, false, false))),
-            ("FF", None),
+            ("W", of(Operation::Write, false, false, false)),
+            ("WS", of(Operation::Write, false, false, false)),
+            ("FWFSM", of(Operation::Write, true, true, true)),
+            ("WFS", of(Operation::Write, false, true, false)),
+            ("FWS", of(Operation::Write, false, false, true)),
+            ("RAM", of(Operation::Read, true, false, false)),
+            ("DS", of(Operation::Discard, false, false, false)),
+            ("DE", of(Operation::Discard, false, false, false)),
+            ("WZS", of(Operation::WriteZeroes, false, false, false)),
+            ("FF", of(Operation::Write, false, false, true)),
+            ("FN", of(Operation::WriteZeroes, false, false, true)),
+            ("", None),
         ];
         for (text, expected) in cases {
             assert_eq!(flags_of(text.as_bytes()), expected, "{text}");

@@ -8,8 +8,9 @@ mod tracepoint;
 
 use crate::Means;
 use crate::join::Bio;
+use crate::piece::Piece;
 
-pub(crate) use bpf::Bpf;
+pub(crate) use bpf::{Bpf, Count};
 pub(crate) use tracepoint::Tracepoint;
 
 /// The result of a drain, apart from the bios.
@@ -21,6 +22,23 @@ pub(crate) struct Drained {
     pub has_lost: bool,
     /// The number of these, as far as it is known by now.
     pub lost: u64,
+}
+
+/// A bio that was seen.
+pub(crate) struct Seen {
+    pub bio: Bio,
+    /// The processor that saw it; the pieces of its content have the same, and its time. 0 by the tracepoint, which has no content.
+    pub processor: u32,
+    /// What was written before has to be durable when it is done.
+    pub flushes: bool,
+    /// The bio itself comes later: this has only what is wished of it.
+    pub is_wish: bool,
+}
+
+/// A record of a source: a bio, or before it a piece of its content.
+pub(crate) enum Record<'a> {
+    Seen(Seen),
+    Piece(Piece<'a>),
 }
 
 /// A source of the bios of one disk.
@@ -46,11 +64,11 @@ impl Sight {
         }
     }
 
-    /// Passes on each bio that was seen before this began.
-    pub fn drain(&mut self, each: impl FnMut(Bio)) -> Drained {
+    /// Passes on each record that was there before this began.
+    pub fn drain(&mut self, mut each: impl FnMut(Record<'_>)) -> Drained {
         match self {
             Self::Bpf(bpf) => bpf.drain(each),
-            Self::Tracepoint(tracepoint) => tracepoint.drain(each),
+            Self::Tracepoint(tracepoint) => tracepoint.drain(|seen| each(Record::Seen(seen))),
         }
     }
 }

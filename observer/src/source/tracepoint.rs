@@ -5,7 +5,7 @@
 use super::cpu_ring::CpuRing;
 use super::format::Format;
 use super::partitions::Partitions;
-use super::{Drained, ring_bytes_within};
+use super::{Drained, Seen, ring_bytes_within};
 use crate::join::Bio;
 use crate::observation::Operation;
 use crate::refused::Refused;
@@ -20,11 +20,12 @@ pub(crate) struct Tracepoint {
     format: Format,
     partitions: Partitions,
     wants_reads: bool,
+    wants_flushes: bool,
 }
 
 impl Tracepoint {
     /// Opens the events, with at most `memory_bytes` for all rings.
-    pub fn begin(disk: Disk, wants: Wants, memory_bytes: usize) -> Result<Self, Refused> {
+    pub fn begin(disk: Disk, wants: Wants, wants_flushes: bool, memory_bytes: usize) -> Result<Self, Refused> {
         let format = Format::of_kernel()?;
         let partitions = Partitions::new(disk);
         let cpus = online().map_err(|source| Refused::Tracepoint { what: "/sys/devices/system/cpu/online", source })?;
@@ -41,7 +42,7 @@ impl Tracepoint {
             io::ErrorKind::PermissionDenied => Refused::NotAllowed { what: "perf_event_open".into(), source },
             _ => Refused::Tracepoint { what: "perf_event_open", source },
         })?;
-        Ok(Self { rings, ring_bytes, format, partitions, wants_reads: wants.reads })
+        Ok(Self { rings, ring_bytes, format, partitions, wants_reads: wants.reads, wants_flushes })
     }
 
     /// Returns the bytes of the rings.
@@ -50,15 +51,17 @@ impl Tracepoint {
     }
 
     /// Passes on each bio that was seen before this began.
-    pub fn drain(&mut self, mut each: impl FnMut(Bio)) -> Drained {
+    pub fn drain(&mut self, mut each: impl FnMut(Seen)) -> Drained {
         let mut drained = Drained::default();
         for ring in &mut self.rings {
             let (has_lost, lost) = ring.drain(|sample| {
                 let Some(fields) = self.format.decode(sample.process, sample.fields) else { return };
                 let is_wanted = self.wants_reads || fields.observation.operation != Operation::Read;
-                if is_wanted && fields.sectors > 0 && self.partitions.has(fields.device, sample.time) {
+                let is_wanted = is_wanted && (fields.sectors > 0 || self.wants_flushes && fields.flushes);
+                if is_wanted && self.partitions.has(fields.device, sample.time) {
                     let end = fields.sector + u64::from(fields.sectors);
-                    each(Bio { time: sample.time, start: fields.sector, end, observation: fields.observation });
+                    let bio = Bio { time: sample.time, start: fields.sector, end, observation: fields.observation };
+                    each(Seen { bio, processor: 0, flushes: fields.flushes, is_wish: false });
                 }
             });
             drained.has_lost |= has_lost;

@@ -58,6 +58,8 @@ pub fn schema() -> SchemaRef {
         optional("flags", DataType::Utf8),
         optional("device", DataType::Utf8),
         optional("note", DataType::Utf8),
+        optional("file", DataType::Utf8),
+        optional("cgroup", DataType::Utf8),
         optional(FINGERPRINTS, DataType::List(element(DataType::Binary))),
         optional("compressed", DataType::List(element(DataType::UInt16))),
     ]))
@@ -100,6 +102,8 @@ pub fn encode(records: &[Record], width: usize) -> RecordBatch {
         Arc::new(texts(|r| r.flags.as_deref())),
         Arc::new(texts(|r| r.device.as_deref())),
         Arc::new(texts(|r| r.note.as_deref())),
+        Arc::new(texts(|r| r.file.as_deref())),
+        Arc::new(texts(|r| r.cgroup.as_deref())),
         Arc::new(names.finish()),
         Arc::new(sizes.finish()),
     ];
@@ -119,6 +123,9 @@ pub struct Rows<'a> {
     flags: &'a StringArray,
     device: &'a StringArray,
     note: &'a StringArray,
+    /// None in a trace that was made before there was such a column; the same holds for `cgroup`.
+    file: Option<&'a StringArray>,
+    cgroup: Option<&'a StringArray>,
     names: &'a ListArray,
     sizes: &'a ListArray,
 }
@@ -136,6 +143,7 @@ impl<'a> Rows<'a> {
             }
         };
         let texts = |name| column(name).map(|column| column.as_string::<i32>());
+        let later = |name| batch.column_by_name(name).is_some().then(|| texts(name)).transpose();
         Ok(Self {
             time: column("time_ns")?.as_primitive::<UInt64Type>(),
             op: texts("op")?,
@@ -148,6 +156,8 @@ impl<'a> Rows<'a> {
             flags: texts("flags")?,
             device: texts("device")?,
             note: texts("note")?,
+            file: later("file")?,
+            cgroup: later("cgroup")?,
             names: column(FINGERPRINTS)?.as_list::<i32>(),
             sizes: column("compressed")?.as_list::<i32>(),
         })
@@ -169,6 +179,8 @@ impl<'a> Rows<'a> {
             flags: text(self.flags),
             device: text(self.device),
             note: text(self.note),
+            file: self.file.and_then(&mut text),
+            cgroup: self.cgroup.and_then(&mut text),
             blocks: self.blocks(row)?,
         })
     }

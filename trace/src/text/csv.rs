@@ -18,8 +18,23 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// All columns, in the order in which they are written.
-pub const COLUMNS: [&str; 13] =
-    ["time_ns", "op", "fua", "offset", "length", "pid", "process", "stream", "flags", "device", "note", "fingerprints", "compressed"];
+pub const COLUMNS: [&str; 15] = [
+    "time_ns",
+    "op",
+    "fua",
+    "offset",
+    "length",
+    "pid",
+    "process",
+    "stream",
+    "flags",
+    "device",
+    "note",
+    "file",
+    "cgroup",
+    "fingerprints",
+    "compressed",
+];
 /// The columns that are required.
 const REQUIRED: [&str; 4] = ["time_ns", "op", "offset", "length"];
 /// The beginning of the line before the columns.
@@ -47,7 +62,7 @@ impl Form for CsvForm {
                 fields[*column] = field;
             }
         }
-        let [time, op, fua, offset, length, pid, process, stream, flags, device, note, names, sizes] = fields;
+        let [time, op, fua, offset, length, pid, process, stream, flags, device, note, file, cgroup, names, sizes] = fields;
         let needed = |what: &str, field: Option<Cow<str>>| field.map(Cow::into_owned).ok_or_else(|| format!("{what} is missing"));
         let op = needed("op", op)?;
         let op = Op::named(&op).ok_or_else(|| format!("unknown op {:?}", shown(&op)))?;
@@ -65,7 +80,8 @@ impl Form for CsvForm {
         record.pid = pid.map(|pid| number("pid", &pid)).transpose()?;
         let mut shared = |field: Option<Cow<str>>| field.map(|text| self.names.get(&text));
         (record.process, record.stream, record.flags) = (shared(process), shared(stream), shared(flags));
-        (record.device, record.note) = (shared(device), note.map(|note| Arc::from(&*note)));
+        (record.device, record.file, record.cgroup) = (shared(device), shared(file), shared(cgroup));
+        record.note = note.map(|note| Arc::from(&*note));
         record.blocks = self.blocks(names.as_deref(), sizes.as_deref())?;
         out.push_back(record);
         Ok(())
@@ -201,7 +217,7 @@ impl Render for CsvLines {
         if let Some(pid) = record.pid {
             let _ = write!(text, "{pid}");
         }
-        for field in [&record.process, &record.stream, &record.flags, &record.device, &record.note] {
+        for field in [&record.process, &record.stream, &record.flags, &record.device, &record.note, &record.file, &record.cgroup] {
             text.push(',');
             match field.as_deref() {
                 Some(field) if field.contains('\n') => return Err(format!("{:?} contains a line break", shown(field))),
@@ -249,6 +265,7 @@ mod tests {
     fn every_field_comes_back() {
         let mut record = Record::new(7, Op::Write, Bytes(4096), Bytes(12288));
         (record.fua, record.pid, record.process, record.note) = (true, Some(3), Some("a, \"b\"".into()), Some("".into()));
+        (record.file, record.cgroup) = (Some("/home/a,b".into()), Some("/user.slice".into()));
         let mut bytes = [0; NAME_BYTES_MAX];
         bytes[..3].copy_from_slice(&[1, 2, 0xff]);
         record.blocks = vec![
@@ -264,7 +281,7 @@ mod tests {
         let (read, header_read) = read(&text);
         assert_eq!((read.expect("well-formed"), header_read), (records, header), "{text}");
         assert!(
-            text.ends_with("7,write,true,4096,12288,3,\"a, \"\"b\"\"\",,,,\"\",0 0102ff ?,? 192 ?\n8,flush,false,0,0,,,,,,,,\n"),
+            text.ends_with("7,write,true,4096,12288,3,\"a, \"\"b\"\"\",,,,\"\",\"/home/a,b\",/user.slice,0 0102ff ?,? 192 ?\n8,flush,false,0,0,,,,,,,,,,\n"),
             "{text}"
         );
     }
