@@ -3,6 +3,7 @@
 
 pub mod abort;
 pub mod attachment;
+pub mod bios;
 pub mod cli;
 pub mod commands;
 pub mod detached_space;

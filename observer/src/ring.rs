@@ -39,6 +39,11 @@ impl Ring {
         Ok(Self { consumer, producer, page_bytes, ring_bytes, position, record: vec![0; RECORD_BYTES_MAX].into() })
     }
 
+    /// Returns the bytes that wait in the ring, of records that are published or not.
+    pub fn waiting(&self) -> u64 {
+        self.producer.word(0).load(Ordering::Acquire) - self.consumer.word(0).load(Ordering::Relaxed)
+    }
+
     /// Passes on each record that was there when this began, and returns whether some of them are hidden.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8])) -> bool {
         let end = self.producer.word(0).load(Ordering::Acquire);

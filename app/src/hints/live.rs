@@ -4,20 +4,15 @@
 //! 2. A file that a rule names by its path is known by its inode and the generation of that, where the observer saw that; content of others
 //!    in its old place is not its own. Where nothing was seen, its place when the rule was made has to do.
 
+use super::groups::each_below;
 use super::kept::{Kept, Numbered};
 use super::rule::{Lives, Marked, Range, Rule, policy_of};
 use onefold_engine::policy::Policy;
 use onefold_observer::{File, Lifetime, Observation};
 use std::collections::HashSet;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use wildmatch::WildMatch;
 
-/// The folders of control groups: of version 2, and of the controller of block devices of version 1.
-const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/blkio"];
-/// The most control groups below one that a rule names.
-const CGROUPS_MAX: usize = 4096;
 
 /// The rules in force.
 #[derive(Default)]
@@ -192,16 +187,9 @@ fn is_lifetime(wanted: Lives, seen: Lifetime) -> bool {
 /// The numbers of a control group and of those below it; none if there is no such group now.
 fn groups_below(path: &str) -> HashSet<u64> {
     let mut found = HashSet::new();
-    let mut left: Vec<PathBuf> = CGROUPS.iter().map(|root| Path::new(root).join(path.trim_start_matches('/'))).collect();
-    while let Some(folder) = left.pop() {
-        let Ok(meta) = std::fs::symlink_metadata(&folder) else { continue };
-        if !meta.is_dir() || found.len() >= CGROUPS_MAX {
-            continue;
-        }
-        found.insert(meta.ino());
-        let below = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        left.extend(below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()));
-    }
+    each_below(path, |_, number| {
+        found.insert(number);
+    });
     found
 }
 

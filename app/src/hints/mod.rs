@@ -7,6 +7,7 @@
 
 pub mod extensions;
 mod gathered;
+pub mod groups;
 pub mod kept;
 mod live;
 pub mod locate;

@@ -69,6 +69,12 @@ impl Bpf {
         self.sees_wishes
     }
 
+    /// Returns the part of the ring that is in use, from 0 to 1.
+    #[allow(clippy::cast_precision_loss)] // a part, to be compared with a bound
+    pub fn fullness(&self) -> f64 {
+        self.ring.waiting() as f64 / self.ring_bytes as f64
+    }
+
     /// Returns one of the counts.
     pub fn count(&self, what: Count) -> u64 {
         self.counts.word(8 * what as usize).load(Ordering::Acquire)

@@ -150,6 +150,11 @@ impl Watch {
         WatchCounts { lost_blocks: bpf.count(Count::LostBlocks), unreadable: bpf.count(Count::Unreadable), ..self.counts }
     }
 
+    /// Returns the part of the ring that is in use, from 0 to 1; 0 by the tracepoint, which does not say.
+    pub fn fullness(&self) -> f64 {
+        if let Sight::Bpf(bpf) = &self.sight { bpf.fullness() } else { 0.0 }
+    }
+
     /// Waits until much is in the ring, or for `time_max`.
     ///
     /// # Errors

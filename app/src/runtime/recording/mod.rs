@@ -8,6 +8,7 @@
 //! 4. There is one recording at a time. It ends on request, when it cannot be written any more, or with its target.
 
 pub mod entry;
+pub mod idle;
 pub mod key;
 pub mod line;
 pub mod recorder;
@@ -155,7 +156,7 @@ impl Recording {
             return Err(RecordError::Busy);
         }
         let taken = Taken(tap.clone());
-        let fingerprinter = fingerprinter(tap, &order.naming)?;
+        let fingerprinter = fingerprinter(tap.fingerprinter.as_ref(), &order.naming)?;
         let fingerprints_of_volume = tap.fingerprinter.as_ref().is_some_and(|own| own.agrees_with(&fingerprinter));
         let wants = if fingerprints_of_volume { Wants::Names } else { Wants::Bytes };
         let room = room(tap.pool.accountant().limit(Part::Requests) / 2, tap.pool.request_bytes_max(), wants)?;
@@ -224,8 +225,12 @@ impl Drop for Recording {
     }
 }
 
-fn fingerprinter(tap: &Tap, naming: &Naming) -> Result<Fingerprinter, RecordError> {
-    let own = tap.fingerprinter.as_ref().filter(|own| own.key_id().is_some());
+/// Returns the fingerprinter that is asked for, where content has one of its `own` or none.
+///
+/// # Errors
+/// When the system refuses random numbers.
+pub fn fingerprinter(own: Option<&Fingerprinter>, naming: &Naming) -> Result<Fingerprinter, RecordError> {
+    let own = own.filter(|own| own.key_id().is_some());
     Ok(match (naming, own) {
         (Naming::Own, Some(own)) => own.clone(),
         (Naming::Own, None) => {

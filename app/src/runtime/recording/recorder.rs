@@ -7,6 +7,7 @@
 //!    be woken.
 
 use super::entry::{Asked, Content, Entry, LastGap, NAME_BYTES, What};
+use super::idle::yield_to_all;
 use crate::runtime::digests::{self, Written};
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::interface::Op;
@@ -209,21 +210,9 @@ fn blocks(asked: &Asked, digests: &[Digest], mut size: impl FnMut(usize) -> Opti
 }
 
 /// Returns the size of the files of a trace.
-fn bytes_of(folder: &Path) -> u64 {
+#[must_use]
+pub fn bytes_of(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
     let is_part = |entry: &&std::fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "parquet");
     entries.iter().filter(is_part).filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
-}
-
-/// Gives this thread idle priority, or the lowest that the system allows.
-fn yield_to_all() {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the structure is whole and outlives the call; 0 is the calling thread.
-    let refused = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) } != 0;
-    if refused {
-        let error = std::io::Error::last_os_error();
-        tracing::warn!(%error, "the recorder cannot have idle priority, only a low one");
-        // SAFETY: plain numbers; 0 is the calling thread.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
-    }
 }

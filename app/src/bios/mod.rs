@@ -1,0 +1,244 @@
+//! The requests of any disk as records of a trace: what the kernel's block layer is asked, with names for content, files and control groups.
+//!
+//! 1. Whoever uses the disk never waits: what finds no room in the ring is counted.
+//! 2. Content stays in the ring until it is named, by a thread of idle priority; [`ROUND_BLOCKS`] of it are copied at most.
+//! 3. This process's own requests are left out. What a file system writes because of them, its journal, is not told apart.
+
+mod device;
+mod groups;
+mod named;
+mod paths;
+pub mod recording;
+
+pub use device::Device;
+
+use crate::exit::{Exit, Failed, Outcome};
+use crate::hints::sight::LOADER;
+use groups::Groups;
+use named::{Blocks, Named};
+use onefold_engine::fingerprint::Fingerprinter;
+use onefold_engine::units::Bytes;
+use onefold_observer::{Event, Observation, Operation, Refused, Request, Source, Wants, Watch};
+use onefold_trace::header::Gap;
+use onefold_trace::record::{Op, Record};
+use onefold_trace::text::names::Names;
+use paths::Paths;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The most blocks whose content is copied out of the ring before it is named.
+pub const ROUND_BLOCKS: usize = 64;
+/// The part of the ring beyond which sizes are not measured: to compress a block takes ten times as long as to name it.
+const BUSY: f64 = 0.125;
+/// The most requests that wait until content is named.
+const ROUND_REQUESTS: usize = 256;
+
+/// The counts of what has been seen and what is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Requests for which the ring had no room.
+    pub requests: u64,
+    /// Blocks of recorded writes for whose content it had no room.
+    pub blocks: u64,
+    /// Pieces of content that the kernel could not read.
+    pub unreadable: u64,
+    /// Requests of this process, which are left out.
+    pub own: u64,
+}
+
+/// The requests of a disk.
+pub struct Bios {
+    watch: Watch,
+    round: Round,
+    missing: Missing,
+}
+
+/// The requests and the content that are being taken out of the ring.
+struct Round {
+    content: Blocks,
+    named: Named,
+    waiting: Vec<Request>,
+    who: Who,
+    own: u64,
+}
+
+/// The names by which records call those who write.
+struct Who {
+    paths: Paths,
+    groups: Groups,
+    names: Names,
+    origin_ns: u64,
+    process: u32,
+}
+
+impl Bios {
+    /// Begins, with a ring of at most `ring_bytes`. `reads`: take reads, too.
+    ///
+    /// # Errors
+    /// When the kernel lets this process see nothing.
+    pub fn begin(device: &Device, ring_bytes: usize, reads: bool, fingerprinter: Fingerprinter) -> Outcome<Self> {
+        let wants = Wants { files: true, names: true, reads };
+        let spawn = |socket| Command::new("/proc/self/exe").args(["helper", LOADER]).stdin(socket).spawn();
+        let watch = Watch::begin_in_child(device.place, &device.path, wants, ring_bytes, spawn).map_err(|refused| failed(&refused, device))?;
+        let (origin_ns, process) = (Watch::now_ns(), std::process::id());
+        let who = Who { paths: Paths::new(device), groups: Groups::default(), names: Names::default(), origin_ns, process };
+        let (content, named) = (Blocks::new(fingerprinter), Named::default());
+        let round = Round { content, named, waiting: Vec::with_capacity(ROUND_REQUESTS), who, own: 0 };
+        Ok(Self { watch, round, missing: Missing::default() })
+    }
+
+    /// Returns the time at which it began: nanoseconds of the monotonic clock.
+    #[must_use]
+    pub const fn origin_ns(&self) -> u64 {
+        self.round.who.origin_ns
+    }
+
+    /// Returns what of the disk is not seen at all, as sentences.
+    #[must_use]
+    pub fn blind_spots(&self) -> Vec<&'static str> {
+        let spots = [
+            (!self.watch.has_content(), "The content of writes is not seen here, nor is the file that they belong to."),
+            (!self.watch.has_flushes(), "Flushes are not seen here: the disk has no write cache, and the kernel drops them before."),
+        ];
+        spots.into_iter().filter(|(is, _)| *is).map(|(_, sentence)| sentence).collect()
+    }
+
+    /// Waits until much has come, or for `time_max`, and passes on what is there, and after it the gap in which requests are missing.
+    ///
+    /// # Errors
+    /// When the system refuses to wait.
+    pub fn gather(&mut self, time_max: Duration, mut each: impl FnMut(Record)) -> Outcome<Option<Gap>> {
+        self.watch.wait(time_max).map_err(|e| Failed::system("cannot wait for the kernel", e))?;
+        let round = &mut self.round;
+        round.content.measure(self.watch.fullness() < BUSY);
+        self.watch.drain(|event| round.take(event, &mut each));
+        round.finish(&mut each);
+        let counts = self.watch.counts();
+        let lost = counts.lost_requests - self.missing.requests;
+        let own = self.round.own;
+        self.missing = Missing { requests: counts.lost_requests, blocks: counts.lost_blocks, unreadable: counts.unreadable, own };
+        Ok((lost > 0).then(|| Gap { time_ns: Watch::now_ns() - self.origin_ns(), requests: lost }))
+    }
+
+    /// Returns what is missing so far.
+    #[must_use]
+    pub const fn missing(&self) -> Missing {
+        self.missing
+    }
+}
+
+impl Round {
+    fn take(&mut self, event: Event<'_>, each: &mut impl FnMut(Record)) {
+        match event {
+            Event::Block { bio, at, content } => {
+                self.content.add(bio, at, content);
+                if self.content.len() == ROUND_BLOCKS {
+                    self.finish(each);
+                }
+            }
+            Event::Request(request) => {
+                self.waiting.push(request);
+                if self.waiting.len() == ROUND_REQUESTS {
+                    self.finish(each);
+                }
+            }
+        }
+    }
+
+    /// Names the content that is there, and passes on the requests that waited for it.
+    fn finish(&mut self, each: &mut impl FnMut(Record)) {
+        self.content.name(&mut self.named);
+        for request in self.waiting.drain(..) {
+            let blocks = self.named.blocks_of(&request);
+            if request.observation.process == self.who.process {
+                self.own += 1;
+                continue;
+            }
+            if request.flushes {
+                let flags = if request.length == 0 { "F" } else { "F+" };
+                let of = self.who.record(&request, Op::Flush);
+                each(Record { flags: Some(self.who.names.get(flags)), offset: Bytes(0), length: Bytes(0), file: None, stream: None, ..of });
+            }
+            if request.length > 0 {
+                each(Record { blocks, ..self.who.record(&request, op_of(request.observation.operation)) });
+            }
+        }
+    }
+}
+
+impl Who {
+    /// Makes the record of a request, without its content.
+    fn record(&mut self, request: &Request, op: Op) -> Record {
+        let seen = &request.observation;
+        let file = seen.file.as_ref().and_then(|file| self.paths.of(file));
+        Record {
+            fua: seen.fua && op == Op::Write,
+            pid: Some(seen.process),
+            process: Some(self.names.get(&seen.comm.to_string())),
+            stream: stream_of(seen).map(|stream| self.names.get(stream)),
+            flags: Some(self.names.get(&flags_of(seen))),
+            file,
+            cgroup: self.groups.path_of(seen.cgroup),
+            ..Record::new(request.time_ns.saturating_sub(self.origin_ns), op, Bytes(request.offset), Bytes(request.length))
+        }
+    }
+}
+
+const fn op_of(operation: Operation) -> Op {
+    match operation {
+        Operation::Read => Op::Read,
+        Operation::Write => Op::Write,
+        Operation::Discard => Op::Discard,
+        Operation::WriteZeroes => Op::WriteZeroes,
+    }
+}
+
+/// Returns the classification of the data: `D` of a file, `O` of a file by direct I/O, `M` metadata, `J` journal.
+fn stream_of(seen: &Observation) -> Option<&'static str> {
+    if matches!(seen.operation, Operation::Discard | Operation::WriteZeroes) {
+        return None;
+    }
+    let source = seen.file.as_ref().map(|file| file.source);
+    let is_journal = match source {
+        // ext4: its journal's thread writes into the disk's own pages.
+        Some(Source::DiskCache) => seen.comm.as_bytes().starts_with(b"jbd2/"),
+        // XFS: its log is no page and no buffer.
+        None => seen.meta,
+        _ => false,
+    };
+    Some(match source {
+        _ if is_journal => "J",
+        Some(Source::XfsBuffer) => "M",
+        _ if seen.meta => "M",
+        Some(Source::Direct | Source::Disk) => "O",
+        Some(_) => "D",
+        None => return None,
+    })
+}
+
+/// Returns the flags as blktrace shows them.
+fn flags_of(seen: &Observation) -> String {
+    let operation = match seen.operation {
+        Operation::Read => "R",
+        Operation::Write => "W",
+        Operation::Discard => "D",
+        Operation::WriteZeroes => "WZ",
+    };
+    format!("{operation}{}{}", if seen.fua { "F" } else { "" }, if seen.meta { "M" } else { "" })
+}
+
+fn failed(refused: &Refused, device: &Device) -> Failed {
+    let message = format!("{} cannot be watched: {refused}", device.path.display());
+    match refused {
+        Refused::NoDisk { .. } => Failed::new(Exit::NotFound, message).next("`lsblk` shows the disks and their partitions."),
+        Refused::NotAllowed { .. } | Refused::LockedDown => Failed::new(Exit::NotPermitted, message).next("Run it as root."),
+        Refused::Memory { .. } => Failed::new(Exit::Usage, message),
+        _ => Failed::new(Exit::System, message),
+    }
+}
+
+/// Returns shared text.
+fn shared(text: &str) -> Arc<str> {
+    Arc::from(text)
+}

@@ -1,0 +1,144 @@
+//! A recording of any disk.
+
+use super::{Bios, Device, Missing};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::runtime::recording::entry::NAME_BYTES;
+use crate::runtime::recording::idle::yield_to_all;
+use crate::runtime::recording::recorder::{Tally, bytes_of};
+use crate::runtime::recording::{About, Order, RecordError, fingerprinter};
+use onefold_engine::fingerprint::Fingerprinter;
+use onefold_engine::units::Bytes;
+use onefold_trace::folder::{FolderError, Gather, Writer};
+use onefold_trace::header::Header;
+use onefold_trace::record::{ContentName, Op, Record};
+use serde::Serialize;
+use std::time::Duration;
+
+/// The longest wait for requests, after which files are closed in time.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The summary of a recording of a disk, beside the tally that every recording has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Seen {
+    /// Blocks of recorded writes whose content is in the trace.
+    pub blocks_known: u64,
+    /// Blocks whose content found no room.
+    pub blocks_without_room: u64,
+    /// Pieces of content that the kernel could not read.
+    pub pieces_unreadable: u64,
+    /// Blocks that a write covered in part, or that belong to a write which begins within a block.
+    pub blocks_partial: u64,
+    /// Requests of the recorder itself, which are left out.
+    pub own_requests: u64,
+}
+
+/// A recording of a disk that is under way.
+pub struct Recording {
+    bios: Bios,
+    writer: Writer,
+    order: Order,
+    about: About,
+    tally: Tally,
+    blocks_known: u64,
+}
+
+impl Recording {
+    /// Begins a recording, with a ring of at most `ring_bytes`. `reads`: record reads, too. This thread gets idle priority.
+    ///
+    /// # Errors
+    /// When the kernel lets this process see nothing, or the trace cannot be made.
+    pub fn begin(device: &Device, order: Order, ring_bytes: usize, reads: bool) -> Outcome<Self> {
+        let fingerprinter: Fingerprinter = fingerprinter(None, &order.naming).map_err(refused)?;
+        let algorithm = fingerprinter.algorithm();
+        let about = About { algorithm: algorithm.name().to_owned(), key_id: fingerprinter.key_id(), fingerprints_of_volume: false };
+        let bios = Bios::begin(device, ring_bytes, reads, fingerprinter)?;
+        let header = Header {
+            algorithm: Some(algorithm),
+            width: NAME_BYTES,
+            key_id: about.key_id.clone(),
+            clock: "monotonic".to_owned(),
+            origin_ns: bios.origin_ns(),
+            device_bytes: Some(Bytes(device.place.bytes())),
+            ..Header::default()
+        };
+        let writer = Writer::create(&order.folder, header, order.rotation).map_err(|e| unwritten(e, &order))?;
+        let writer = writer.gathering(Gather::LITTLE).sealing_aside();
+        yield_to_all();
+        Ok(Self { bios, writer, order, about, tally: Tally::default(), blocks_known: 0 })
+    }
+
+    /// Returns the facts about it as it began.
+    #[must_use]
+    pub const fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// Returns what of the disk is not seen at all, as sentences.
+    #[must_use]
+    pub fn blind_spots(&self) -> Vec<&'static str> {
+        self.bios.blind_spots()
+    }
+
+    /// Records what comes within a moment.
+    ///
+    /// # Errors
+    /// When the trace cannot be written. What was closed before is sound.
+    pub fn go_on(&mut self) -> Outcome {
+        let Self { bios, writer, order, tally, blocks_known, .. } = self;
+        let mut written = Ok(());
+        let gap = bios.gather(LOOK, |record| {
+            count(&record, tally, blocks_known);
+            if written.is_ok() {
+                written = writer.push(record);
+            }
+        })?;
+        if let Some(gap) = gap {
+            tally.gap_stretches += 1;
+            tally.gaps += gap.requests;
+            writer.header_mut().gaps.push(gap);
+        }
+        written.and_then(|()| writer.close_if_due()).map_err(|e| unwritten(e, order))
+    }
+
+    /// Ends it; every request that was seen is in the trace then.
+    ///
+    /// # Errors
+    /// When the trace cannot be written. What was closed before is sound.
+    pub fn end(mut self) -> Outcome<(Tally, Seen)> {
+        self.go_on()?;
+        let Missing { blocks, unreadable, own, .. } = self.bios.missing();
+        self.writer.finish().map_err(|e| unwritten(e, &self.order))?;
+        let known = self.blocks_known;
+        let partial = self.tally.blocks.saturating_sub(known + blocks + unreadable);
+        let seen = Seen {
+            blocks_known: known,
+            blocks_without_room: blocks,
+            pieces_unreadable: unreadable,
+            blocks_partial: partial,
+            own_requests: own,
+        };
+        Ok((Tally { bytes: bytes_of(&self.order.folder), ..self.tally }, seen))
+    }
+}
+
+fn count(record: &Record, tally: &mut Tally, blocks_known: &mut u64) {
+    tally.records += 1;
+    if record.op == Op::Write {
+        tally.blocks += record.blocks_touched();
+        let known = record.blocks.iter().filter(|block| block.name != ContentName::Unknown);
+        *blocks_known += known.map(|_| 1).sum::<u64>();
+    }
+}
+
+fn refused(error: RecordError) -> Failed {
+    Failed::new(Exit::System, error.to_string())
+}
+
+fn unwritten(error: FolderError, order: &Order) -> Failed {
+    let message = error.to_string();
+    match error {
+        FolderError::Exists { .. } => Failed::new(Exit::Refused, message).next("Give another name with `--out`, or remove what is there."),
+        FolderError::Io { ref source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => Failed::new(Exit::NotPermitted, message),
+        _ => Failed::new(Exit::System, message).next(format!("What was closed before is in {}.", order.folder.display())),
+    }
+}
