@@ -2,6 +2,7 @@
 
 pub mod beside;
 pub mod content;
+pub mod counted;
 pub mod cut;
 pub mod error;
 pub mod folder;

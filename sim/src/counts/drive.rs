@@ -7,7 +7,7 @@ use crate::counts::load::{ClientRequest, Load};
 use crate::counts::names::{digest_of, write_name};
 use crate::counts::pace::Pace;
 use crate::counts::pool::Pool;
-use crate::counts::rig::Rig;
+use crate::counts::Rig;
 use crate::counts::slots::Slots;
 use onefold_engine::Engine;
 use onefold_engine::buffer::Home;

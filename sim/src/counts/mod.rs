@@ -6,15 +6,26 @@
 //!    Only the flushes for each client flush are those of the service in between.
 //! 3. After the close, `check` examines the medium and must find nothing.
 
-pub mod device;
 pub mod drive;
 pub mod figure1;
 pub mod figures;
 pub mod load;
 pub mod pace;
-pub mod pool;
-pub mod rig;
 pub mod scene;
-pub mod slots;
 
+pub use onefold_trace::counted::{device, pool, slots};
 pub use onefold_trace::replay::names;
+
+use crate::machine::Machine;
+use onefold_engine::interface::{Action, Event};
+use onefold_engine::units::Time;
+use onefold_trace::counted::rig::Stepped;
+
+impl Stepped for Box<dyn Machine> {
+    fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
+        (**self).step(now, event, out);
+    }
+}
+
+/// A machine of the laboratory over the counting device.
+pub type Rig = onefold_trace::counted::rig::Rig<Box<dyn Machine>>;

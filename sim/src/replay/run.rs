@@ -8,7 +8,7 @@
 
 use crate::counts::names::{SECTORS, digest_of, name_of_words, write_words};
 use crate::counts::pool::Pool;
-use crate::counts::rig::Rig;
+use crate::counts::Rig;
 use crate::replay::bound::Bound;
 use crate::replay::figures::{Accounts, ClientCounts, Figures, Space};
 use crate::replay::phases::{Latencies, Phases};

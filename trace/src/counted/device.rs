@@ -2,7 +2,7 @@
 //!
 //! 1. If a volume of Onefold is on it, the class of a command must be that of its place. A bare device accepts any class.
 
-use crate::counts::names::{SECTORS, Words, name_of_words, words_of, write_words};
+use crate::replay::names::{SECTORS, Words, name_of_words, words_of, write_words};
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::check::ReadMedium;
 use onefold_engine::format::unit::MAGIC;

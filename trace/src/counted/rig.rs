@@ -2,18 +2,18 @@
 //!
 //! 1. An operation of the device completes at the time in its timetable; operations of one moment complete in the order of issue.
 //! 2. At one moment completions come first, then the client, then the machine's own timer.
-//! 3. Any [`Machine`] is driven in the same way. Anything that is never allowed (to report damage, go read-only, close unclean) ends the
+//! 3. Any [`Stepped`] machine is driven in the same way. Anything that is never allowed (to report damage, go read-only, close unclean) ends the
 //!    run with an error.
 
-use crate::counts::device::Device;
-use crate::counts::names::{digest_of, name_of};
-use crate::counts::slots::Slots;
-use crate::machine::Machine;
+use super::device::Device;
+use super::slots::Slots;
+use crate::model::{Model, Timetable};
+use crate::replay::names::{digest_of, name_of};
+use onefold_engine::Engine;
 use onefold_engine::buffer::Slice;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::interface::{Action, Event, Notice, Reply, RequestId};
 use onefold_engine::units::{BLOCK_BYTES, Time};
-use onefold_trace::model::{Model, Timetable};
 use std::collections::BTreeMap;
 
 /// The next to act.
@@ -24,9 +24,21 @@ enum Turn {
     Timer,
 }
 
+/// A state machine with the engine's interface.
+pub trait Stepped {
+    /// Handles one event and appends the resulting actions to `out`.
+    fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>);
+}
+
+impl Stepped for Engine {
+    fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
+        Self::step(self, now, event, out);
+    }
+}
+
 /// The machine, its device, and the time.
-pub struct Rig {
-    pub machine: Box<dyn Machine>,
+pub struct Rig<M> {
+    pub machine: M,
     pub device: Device,
     timetable: Timetable,
     now_ns: u64,
@@ -43,12 +55,12 @@ pub struct Rig {
     pub slots: Slots,
 }
 
-impl Rig {
+impl<M: Stepped> Rig<M> {
     /// Begins at time 0 and runs until the machine serves; a machine that never reports that serves when nothing is left to do.
     ///
     /// # Errors
     /// Fails if the machine does something that is never allowed.
-    pub fn open(machine: Box<dyn Machine>, device: Device, model: Model) -> Result<Self, String> {
+    pub fn open(machine: M, device: Device, model: Model) -> Result<Self, String> {
         let mut rig = Self {
             machine,
             device,

@@ -4,9 +4,9 @@
 //! 2. A slot is a frame of raw blocks and of repeated bytes, of the wanted length. Nothing is compressed.
 //! 3. The first size that came with a word counts. A block of several words takes the mean of their sizes.
 
-use crate::counts::names::{SECTORS, words_of};
+use crate::replay::names::{SECTORS, words_of};
 use onefold_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
-use onefold_trace::replay::planned::Content;
+use crate::replay::planned::Content;
 use rustc_hash::FxHashMap;
 
 /// The bytes before each block of a frame; and those of a block of one repeated byte.
@@ -106,7 +106,7 @@ fn is_of_words(block: &[u8; BLOCK_SIZE]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counts::names::write_words;
+    use crate::replay::names::write_words;
     use onefold_engine::format::codec::decompress;
 
     fn content(word: u64, compressed: Option<u16>) -> Content {
