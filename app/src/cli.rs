@@ -38,6 +38,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Estimate(commands::estimate::Arguments),
+    Watch(commands::watch::Arguments),
     Create(commands::create::Arguments),
     Set(commands::set::Arguments),
     Grow(commands::grow::Arguments),
@@ -101,6 +102,7 @@ fn run(verb: Verb) -> Outcome<Exit> {
     let done = |()| Exit::Done;
     match verb {
         Verb::Estimate(arguments) => commands::estimate::run(&arguments).map(done),
+        Verb::Watch(arguments) => commands::watch::run(&arguments).map(done),
         Verb::Create(arguments) => commands::create::run(&arguments).map(done),
         Verb::Set(arguments) => commands::set::run(&arguments).map(done),
         Verb::Grow(arguments) => commands::grow::run(&arguments).map(done),

@@ -22,7 +22,7 @@ const volatile __u32 PAGE_SHIFT = 12;
 const volatile __u32 WANT_READS = 0;
 const volatile __u32 WANT_FILES = 0;
 const volatile __u32 WANT_NAMES = 0;
-/* For `record` alone: the part of the disk, in sectors, and the ring's room that content leaves for observations. */
+/* For `record` alone: the part of the disk, in sectors. */
 const volatile __u64 RANGE_START = 0;
 const volatile __u64 RANGE_END = 0;
 const volatile __u32 WANT_CONTENT = 0;
@@ -349,8 +349,8 @@ struct cursor {
 };
 
 #define PIECES_MAX (1 << 16)
-/* The ring's room that only observations may take, and the steps after which a waiting reader is woken. */
-#define SPARE_BYTES (64 << 10)
+/* The part of the ring that content may take, in eighths: the rest is for observations. And the steps after which a reader is woken. */
+#define CONTENT_EIGHTHS 7
 #define WAKE_PIECES 64
 
 static long copy_piece(__u32 index, struct cursor *cursor)
@@ -419,7 +419,7 @@ static __always_inline void copy_content(struct bio *bio, struct observation *se
     cursor.done = bio->bi_iter.bi_bvec_done;
     cursor.vector_offset = 0;
     cursor.processor = seen->processor;
-    cursor.full_bytes = bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) - SPARE_BYTES - sizeof(struct piece);
+    cursor.full_bytes = bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) / 8 * CONTENT_EIGHTHS - sizeof(struct piece);
     bpf_loop(PIECES_MAX, copy_piece, &cursor, 0);
     if (cursor.left)
         count(COUNT_LOST_BLOCKS, (cursor.left + BLOCK_BYTES - 1) / BLOCK_BYTES);

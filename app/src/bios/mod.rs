@@ -1,7 +1,7 @@
 //! The requests of any disk as records of a trace: what the kernel's block layer is asked, with names for content, files and control groups.
 //!
 //! 1. Whoever uses the disk never waits: what finds no room in the ring is counted.
-//! 2. Content stays in the ring until it is named, by a thread of idle priority; [`ROUND_BLOCKS`] of it are copied at most.
+//! 2. Content stays in the ring until it is named, by a thread of low priority; [`ROUND_BLOCKS`] of it are copied at most.
 //! 3. This process's own requests are left out. What a file system writes because of them, its journal, is not told apart.
 
 mod device;
@@ -23,6 +23,7 @@ use onefold_trace::header::Gap;
 use onefold_trace::record::{Op, Record};
 use onefold_trace::text::names::Names;
 use paths::Paths;
+use serde::Serialize;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +36,7 @@ const BUSY: f64 = 0.125;
 const ROUND_REQUESTS: usize = 256;
 
 /// The counts of what has been seen and what is missing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Missing {
     /// Requests for which the ring had no room.
     pub requests: u64,

@@ -3,7 +3,7 @@
 use super::{Bios, Device, Missing};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::recording::entry::NAME_BYTES;
-use crate::runtime::recording::idle::yield_to_all;
+use crate::runtime::recording::idle::yield_to_others;
 use crate::runtime::recording::recorder::{Tally, bytes_of};
 use crate::runtime::recording::{About, Order, RecordError, fingerprinter};
 use onefold_engine::fingerprint::Fingerprinter;
@@ -43,7 +43,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins a recording, with a ring of at most `ring_bytes`. `reads`: record reads, too. This thread gets idle priority.
+    /// Begins a recording, with a ring of at most `ring_bytes`. `reads`: record reads, too. This thread gets a low priority.
     ///
     /// # Errors
     /// When the kernel lets this process see nothing, or the trace cannot be made.
@@ -63,7 +63,7 @@ impl Recording {
         };
         let writer = Writer::create(&order.folder, header, order.rotation).map_err(|e| unwritten(e, &order))?;
         let writer = writer.gathering(Gather::LITTLE).sealing_aside();
-        yield_to_all();
+        yield_to_others();
         Ok(Self { bios, writer, order, about, tally: Tally::default(), blocks_known: 0 })
     }
 

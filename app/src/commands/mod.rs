@@ -29,3 +29,4 @@ pub mod trace;
 mod typed;
 pub mod upgrade;
 pub mod version;
+pub mod watch;

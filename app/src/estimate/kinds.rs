@@ -51,6 +51,11 @@ impl Kinds {
         }
     }
 
+    /// The name of a kind.
+    pub fn name(&self, kind: Kind) -> &str {
+        &self.names[usize::from(kind)]
+    }
+
     /// All names, in the order of their numbers.
     pub fn into_names(self) -> Vec<String> {
         self.names

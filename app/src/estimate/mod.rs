@@ -6,9 +6,9 @@
 //! 3. A tree needs a file system, and what that writes of its own counts, too (`file_system.rs`).
 
 mod blocks;
-mod contents;
+pub mod contents;
 mod file_system;
-mod kinds;
+pub mod kinds;
 mod packs;
 
 pub use blocks::Blocks;

@@ -6,8 +6,7 @@
 //! 3. Blocks compress to the sizes that the trace gives; if it gives none, to an assumed one (`streams.rs`) or not at all.
 //! 4. Every read is compared with what the client wrote; on request, every block is read and compared at the end.
 
-use crate::counts::names::{SECTORS, digest_of, name_of_words, write_words};
-use crate::counts::pool::Pool;
+use crate::counts::names::SECTORS;
 use crate::counts::Rig;
 use crate::replay::bound::Bound;
 use crate::replay::figures::{Accounts, ClientCounts, Figures, Space};
@@ -19,18 +18,15 @@ use crate::replay::rule::Rule;
 use crate::replay::scheme::{IndexLimits, ReadyScheme, Scheme, ready};
 use crate::replay::streams::{Hinting, assume_sizes};
 use crate::replay::truth::Truth;
-use onefold_engine::buffer::Home;
 use onefold_engine::check::{CheckSettings, check};
-use onefold_engine::fingerprint::Digest;
 use onefold_engine::interface::{Event, Failure, Op, Payload, Reply, Request, RequestId};
-use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, SECTOR_BYTES};
+use onefold_trace::counted::request::{Memory, request_bytes_max};
 use onefold_trace::model::Model;
 use onefold_trace::record::Record;
 use rustc_hash::FxHashMap;
 use std::fmt::Display;
-use std::sync::Arc;
 
 /// The time that the client idles between phases: twice the delay of non-critical updates, plus the commit period.
 const IDLE_NS: u64 = 62_000_000_000;
@@ -97,11 +93,10 @@ pub fn replay_on<E: Display>(
     plan: &Plan,
 ) -> Result<Report, String> {
     let strong = (plan.persistence == Persistence::Strong).then_some(plan.outstanding_max);
-    let request_bytes_max = (1u64 << (ready.accountant.limit(Part::Requests) / 4).ilog2()).min(8 << 20);
+    let request_bytes_max = request_bytes_max(&ready.accountant);
     let mut run = ReplayRun {
         rig: Rig::open(ready.machine, ready.device, plan.model)?,
-        memory: Pool::of_requests(ready.accountant.clone()),
-        accountant: ready.accountant,
+        memory: Memory::new(ready.accountant),
         rule: Rule::new(strong),
         is_strong: strong.is_some(),
         hinting: plan.hinting,
@@ -155,8 +150,7 @@ pub fn replay_on<E: Display>(
 
 struct ReplayRun {
     rig: Rig,
-    accountant: Arc<Accountant>,
-    memory: Arc<Pool>,
+    memory: Memory,
     rule: Rule,
     is_strong: bool,
     hinting: Hinting,
@@ -229,7 +223,7 @@ impl ReplayRun {
         let due_ns = self.sent_ns + ask.think_ns;
         loop {
             let waits = self.is_copy && ask.changes() && !self.reads.is_empty();
-            let allowed = !waits && self.rule.allows(&ask) && self.has_memory(&ask);
+            let allowed = !waits && self.rule.allows(&ask) && self.memory.has_room(&ask);
             let turn = self.rig.take_turn(allowed.then_some(due_ns))?;
             if turn {
                 break;
@@ -247,12 +241,6 @@ impl ReplayRun {
         self.take_replies()
     }
 
-    fn has_memory(&self, ask: &PlannedRequest) -> bool {
-        let bytes = ask.contents.len() as u64 * BLOCK_BYTES;
-        let held = self.accountant.used(Part::Requests);
-        bytes == 0 || held == 0 || held + bytes <= self.accountant.limit(Part::Requests)
-    }
-
     /// Enters a request into the client's accounts, and returns the payload of a write.
     fn note(&mut self, id: RequestId, ask: &PlannedRequest) -> Option<Payload> {
         let bytes = ask.offset..ask.offset + ask.length;
@@ -265,9 +253,8 @@ impl ReplayRun {
         match ask.op {
             Op::Write => {
                 self.client.writes += 1;
-                let payload = self.payload(ask);
+                let payload = self.memory.payload(ask, &mut self.rig.slots);
                 for (lbn, content) in (ask.first_block()..).zip(&ask.contents) {
-                    self.rig.slots.meet(content);
                     let meant = self.truth.write(lbn, &content.words, &bytes);
                     if meant.changed {
                         self.is_changed = true;
@@ -305,22 +292,6 @@ impl ReplayRun {
             Op::Extents => unreachable!("no trace has it"),
         }
         None
-    }
-
-    fn payload(&self, ask: &PlannedRequest) -> Payload {
-        let blocks = ask.contents.len();
-        let taken = self.accountant.try_take(Part::Requests, blocks as u64 * BLOCK_BYTES);
-        assert!(taken, "there was room a moment ago");
-        let mut buffer = self.memory.clone().take(blocks);
-        let end = ask.offset + ask.length;
-        let mut digests = Vec::with_capacity(blocks);
-        for (i, content) in ask.contents.iter().enumerate() {
-            write_words(&content.words, buffer.block_mut(i));
-            let at = (ask.first_block() + i as u64) * BLOCK_BYTES;
-            let whole = ask.offset <= at && at + BLOCK_BYTES <= end;
-            digests.push(if whole { digest_of(name_of_words(&content.words)) } else { Digest::Partial });
-        }
-        Payload { buffer: buffer.freeze(), digests }
     }
 
     fn expected(&self, ask: &PlannedRequest) -> Vec<u64> {

@@ -4,16 +4,13 @@ use crate::account::{Account, BlockUsage, Epochs};
 use crate::baselines::none::Plain;
 use crate::baselines::{self, Baseline, journal, shadow};
 use crate::counts::device::Device;
-use crate::counts::pool::Pool;
 use crate::machine::Machine;
-use onefold_engine::Engine;
-use onefold_engine::fingerprint::Algorithm;
-use onefold_engine::format::geometry::{RESERVE_BLOCKS_MIN, RESERVE_FRACTION};
-use onefold_engine::format::{CommitMode, Geometry, Superblock, Wish};
+use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Action, Event, Legacy};
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Compression, Knobs, Persistence, Settings};
-use onefold_engine::units::{BLOCK_BYTES, Blocks, Bytes, Time};
+use onefold_engine::units::{Blocks, Bytes, Time};
+use onefold_trace::counted::volume::NewVolume;
 use std::sync::Arc;
 
 /// The schemes to compare (OrderMergeDedup section 4.2, and a journal).
@@ -198,41 +195,6 @@ pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes
         Scheme::Carried => Settings { compression: Compression::Carriers, ..log(defaults) }.with_knobs(|knobs| knobs.carrier_slots_max = 1),
         Scheme::Packed => log(defaults),
     };
-    let superblock = Superblock::new(geometry_for(blocks)?, *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &settings);
-    let (device, superblock) = Device::formatted(&superblock);
-    let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
-    let engine = Engine::open(superblock, settings, Pool::plain(), accountant.clone(), Time(0));
+    let NewVolume { engine, device, accountant } = NewVolume::of(blocks, settings)?;
     Ok(ReadyScheme { machine: Box::new(engine), device, accountant })
-}
-
-/// Returns the smallest geometry that gives the client `blocks` and is not thin: as many physical blocks, and the reserve.
-fn geometry_for(blocks: u64) -> Result<Geometry, String> {
-    let wish = Wish { logical_blocks: Some(blocks), reserve_blocks: None, guard: false, notes_blocks: 0 };
-    let data_needed = blocks + (blocks / (RESERVE_FRACTION - 1) + 1).max(RESERVE_BLOCKS_MIN);
-    let plan = |pages: u64| Geometry::plan_tiny(Bytes(pages * BLOCK_BYTES), &wish);
-    let is_enough = |pages: u64| plan(pages).is_ok_and(|g| g.data_blocks >= data_needed);
-    let (mut little, mut much) = (data_needed, data_needed * 2 + 4096);
-    while little + 1 < much {
-        let middle = little + (much - little) / 2;
-        if is_enough(middle) {
-            much = middle;
-        } else {
-            little = middle;
-        }
-    }
-    plan(much).map_err(|e| format!("a volume of {blocks} blocks: {e}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_volume_is_as_large_as_its_client_needs_and_not_thin() {
-        for blocks in [1, 64, 5000, 786_432, 2_097_152] {
-            let g = geometry_for(blocks).expect("fits");
-            assert_eq!(g.logical_blocks, blocks);
-            assert!(g.data_blocks >= blocks + g.reserve_blocks && g.data_blocks <= blocks * 66 / 64 + 1300, "{blocks}: {}", g.data_blocks);
-        }
-    }
 }

@@ -2,6 +2,7 @@
 //!
 //! 1. If a volume of Onefold is on it, the class of a command must be that of its place. A bare device accepts any class.
 
+use super::page::Page;
 use crate::replay::names::{SECTORS, Words, name_of_words, words_of, write_words};
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::check::ReadMedium;
@@ -107,7 +108,10 @@ pub struct Device {
     /// The geometry of the volume on it; none for a bare device.
     geometry: Option<Geometry>,
     /// The metadata, by 4 KiB unit of the device.
-    pages: FxHashMap<u64, Slice>,
+    pages: FxHashMap<u64, Page>,
+    /// Pages are compressed, and the bytes of them all are counted.
+    is_compact: bool,
+    pages_bytes: u64,
     /// The names of content.
     contents: FxHashMap<u64, u64>,
     /// The words of contents that are combined from several.
@@ -128,12 +132,12 @@ impl Device {
         for step in format(superblock, bytes, &[]) {
             match step {
                 FormatStep::Zero { at, length } => {
-                    (at.0 / BLOCK_BYTES..(at.0 + length.0) / BLOCK_BYTES).for_each(|block| drop(device.pages.remove(&block)));
+                    (at.0 / BLOCK_BYTES..(at.0 + length.0) / BLOCK_BYTES).for_each(|block| device.remove_page(block));
                 }
                 FormatStep::Write { at, page } => {
                     let mut buffer = BufferMut::zeroed(1);
                     buffer.block_mut(0).copy_from_slice(&page[..]);
-                    device.pages.insert(at.0 / BLOCK_BYTES, buffer.freeze().slice(0, 1));
+                    device.put_page(at.0 / BLOCK_BYTES, buffer.freeze().slice(0, 1));
                 }
                 FormatStep::Flush => {}
             }
@@ -149,8 +153,8 @@ impl Device {
     #[must_use]
     pub fn superblock(&self) -> Superblock {
         let bytes = self.geometry.as_ref().expect("a volume is on it").device_bytes;
-        let page = |i: usize| self.pages.get(&(copies(bytes)[i].0 / BLOCK_BYTES)).map(|s| s.block(0));
-        choose([page(0), page(1), page(2), page(3)], bytes).expect("a formatted volume opens").into_service()
+        let pages: [_; 4] = std::array::from_fn(|i| self.pages.get(&(copies(bytes)[i].0 / BLOCK_BYTES)).map(Page::bytes));
+        choose(pages.each_ref().map(Option::as_ref), bytes).expect("a formatted volume opens").into_service()
     }
 
     /// Compares the class of a command with what lies at that byte of the device.
@@ -189,7 +193,7 @@ impl Device {
                     self.put_content(block, words_of(slice.block(i)));
                 } else {
                     self.contents.remove(&block);
-                    self.pages.insert(block, slice.nth(i));
+                    self.put_page(block, slice.nth(i));
                 }
                 block += 1;
             }
@@ -198,7 +202,7 @@ impl Device {
 
     /// Stores a page of metadata before anything is counted.
     pub fn format_page(&mut self, at: Bytes, page: &Slice) {
-        (0..page.blocks()).for_each(|i| drop(self.pages.insert(at.0 / BLOCK_BYTES + i as u64, page.nth(i))));
+        (0..page.blocks()).for_each(|i| self.put_page(at.0 / BLOCK_BYTES + i as u64, page.nth(i)));
     }
 
     fn put_content(&mut self, block: u64, words: Words) {
@@ -206,8 +210,32 @@ impl Device {
         if words != [name; SECTORS] {
             self.mixed.insert(name, words);
         }
-        self.pages.remove(&block);
+        self.remove_page(block);
         self.contents.insert(block, name);
+    }
+
+    fn put_page(&mut self, block: u64, page: Slice) {
+        self.remove_page(block);
+        let page = Page::new(page, self.is_compact);
+        self.pages_bytes += page.held_bytes();
+        self.pages.insert(block, page);
+    }
+
+    fn remove_page(&mut self, block: u64) {
+        self.pages_bytes -= self.pages.remove(&block).map_or(0, |page| page.held_bytes());
+    }
+
+    /// Compresses pages from now on, which takes time and saves memory.
+    pub fn become_compact(&mut self) {
+        self.is_compact = true;
+    }
+
+    /// Returns the memory that it takes, but for what tables have in reserve.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        let entry = |value: usize| (size_of::<u64>() + value + 1) as u64;
+        let tables = self.pages.len() as u64 * entry(size_of::<Page>()) + self.contents.len() as u64 * entry(size_of::<u64>());
+        self.pages_bytes + tables + self.mixed.len() as u64 * entry(size_of::<Words>())
     }
 
     /// Carries out a read command: fills the buffer.
@@ -224,7 +252,7 @@ impl Device {
 
     fn fill(&self, block: u64, out: &mut [u8; BLOCK_SIZE]) {
         if let Some(page) = self.pages.get(&block) {
-            return out.copy_from_slice(page.block(0));
+            return out.copy_from_slice(&page.bytes());
         }
         out.fill(0);
         if let Some(name) = self.contents.get(&block) {
@@ -243,7 +271,7 @@ impl Device {
         self.tally.discarded_bytes += length.0;
         for block in at.0 / BLOCK_BYTES..(at.0 + length.0) / BLOCK_BYTES {
             self.contents.remove(&block);
-            self.pages.remove(&block);
+            self.remove_page(block);
         }
     }
 }

@@ -6,7 +6,7 @@ use onefold_engine::units::BLOCK_BYTES;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The largest number of frames that are kept for later use: 32 MiB.
+/// The largest number of frames that are kept for later use where memory is no matter: 32 MiB.
 const FRAMES_KEPT_MAX: usize = 8192;
 
 #[derive(Default)]
@@ -24,8 +24,8 @@ impl FreeFrames {
         kept
     }
 
-    fn keep(&mut self, frames: Box<[Frame]>) {
-        if self.frames + frames.len() > FRAMES_KEPT_MAX {
+    fn keep(&mut self, frames: Box<[Frame]>, most: usize) {
+        if self.frames + frames.len() > most {
             return;
         }
         self.frames += frames.len();
@@ -37,9 +37,10 @@ impl FreeFrames {
 }
 
 /// A pool of frames. New frames are zeros, others are as their last user left them.
-#[derive(Default)]
 pub struct Pool {
     free: Mutex<FreeFrames>,
+    /// The most frames that are kept.
+    kept_max: usize,
     /// The accountant that gets back the share of the budget that a buffer was given.
     charged: Option<Arc<Accountant>>,
 }
@@ -48,13 +49,19 @@ impl Pool {
     /// Makes a pool whose buffers are accounted for by other means.
     #[must_use]
     pub fn plain() -> Arc<Self> {
-        Arc::default()
+        Self::keeping(FRAMES_KEPT_MAX)
+    }
+
+    /// Makes the same, of which at most this many frames are kept for later use.
+    #[must_use]
+    pub fn keeping(frames: usize) -> Arc<Self> {
+        Arc::new(Self { free: Mutex::default(), kept_max: frames, charged: None })
     }
 
     /// Makes a pool of requests' buffers: their share returns with them.
     #[must_use]
     pub fn of_requests(accountant: Arc<Accountant>) -> Arc<Self> {
-        Arc::new(Self { charged: Some(accountant), ..Self::default() })
+        Arc::new(Self { free: Mutex::default(), kept_max: FRAMES_KEPT_MAX, charged: Some(accountant) })
     }
 }
 
@@ -68,6 +75,6 @@ impl Home for Pool {
         if let Some(accountant) = &self.charged {
             accountant.give(Part::Requests, frames.len() as u64 * BLOCK_BYTES);
         }
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).keep(frames);
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).keep(frames, self.kept_max);
     }
 }

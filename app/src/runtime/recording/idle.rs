@@ -1,5 +1,9 @@
 //! The priority of a thread that has time.
 
+/// The niceness of a thread that has to keep up with others, and of one that has not.
+const NICE: libc::c_int = 10;
+const NICEST: libc::c_int = 19;
+
 /// Gives this thread idle priority, or the lowest that the system allows.
 pub fn yield_to_all() {
     let parameters = libc::sched_param { sched_priority: 0 };
@@ -8,7 +12,19 @@ pub fn yield_to_all() {
     if refused {
         let error = std::io::Error::last_os_error();
         tracing::warn!(%error, "the recorder cannot have idle priority, only a low one");
-        // SAFETY: plain numbers; 0 is the calling thread.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+        be_nice(NICEST);
     }
+}
+
+/// Gives this thread a low priority: it gets a tenth of a processor that others want, and does not interrupt them when it wakes up.
+pub fn yield_to_others() {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the structure is whole and outlives the call; 0 is the calling thread. Where it is refused, niceness alone has to do.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
+    be_nice(NICE);
+}
+
+fn be_nice(niceness: libc::c_int) {
+    // SAFETY: plain numbers; 0 is the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) };
 }

@@ -1,0 +1,209 @@
+//! What a volume would have written of the requests to a disk: by the engine itself, in virtual time, over a device that only counts.
+//!
+//! 1. Memory is bounded. A forecast for which it does not suffice ends, and says how much of the requests it covers.
+//! 2. The time is that of the requests; the device takes none. What the engine delays is written when its time comes.
+//! 3. A volume begins blank: a block that lay on the disk before is new to it when it is written.
+
+use onefold_engine::Engine;
+use onefold_engine::format::CommitMode;
+use onefold_engine::interface::{Class, Event, Failure, Op, Reply, Request, RequestId};
+use onefold_engine::memory::Accountant;
+use onefold_engine::policy::{Policies, Policy};
+use onefold_engine::settings::Settings;
+use onefold_engine::units::{BLOCK_BYTES, Bytes, count};
+use onefold_trace::counted::device::Tally;
+use onefold_trace::counted::request::{Memory, request_bytes_max};
+use onefold_trace::counted::rig::Rig;
+use onefold_trace::counted::volume::NewVolume;
+use onefold_trace::model::MODELS;
+use onefold_trace::record::Record;
+use onefold_trace::replay::planned::{Content, Next, PlannedRequest, PlannedRequests};
+use serde::Serialize;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::rc::Rc;
+
+/// The time after the last request in which all that is delayed is written, in nanoseconds: twice the delay of pages, and a commit.
+const SETTLE_NS: u64 = 62_000_000_000;
+/// The parts of the memory, in sixteenths, of the volume and of what its device holds.
+const VOLUME_SHARE: u64 = 6;
+const DEVICE_SHARE: u64 = 10;
+
+/// What a volume would have written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Written {
+    pub commit_mode: String,
+    /// Blocks of 4 KiB that clients wrote while it was made, and what the device got for them, by class and together.
+    pub client_blocks: u64,
+    pub units: u64,
+    pub data_units: u64,
+    pub log_units: u64,
+    pub metadata_units: u64,
+    pub flushes: u64,
+    /// Blocks that were found: duplicates, zeros, and blocks that did not change.
+    pub found_blocks: u64,
+    /// Why it ended before the requests did.
+    pub ended: Option<String>,
+}
+
+/// The forecasts of all modes, of the same requests.
+pub struct Forecasts {
+    planned: PlannedRequests<Queue>,
+    queue: Queue,
+    sizes: Sizes,
+    forecasts: Vec<Forecast>,
+}
+
+/// A forecast of one mode.
+struct Forecast {
+    mode: CommitMode,
+    rig: Rig<Engine>,
+    memory: Memory,
+    /// The largest request that its volume accepts.
+    request_bytes_max: u64,
+    opened: Tally,
+    requests: u64,
+    client_blocks: u64,
+    device_bytes_max: u64,
+    ended: Option<String>,
+}
+
+/// The records that have come and are not planned yet.
+#[derive(Clone, Default)]
+struct Queue(Rc<RefCell<VecDeque<Record>>>);
+
+impl Iterator for Queue {
+    type Item = Result<Record, Infallible>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.borrow_mut().pop_front().map(Ok)
+    }
+}
+
+/// The sizes to which blocks compress, for those of which it is not known.
+#[derive(Default)]
+struct Sizes {
+    bytes: u64,
+    blocks: u64,
+}
+
+impl Sizes {
+    fn fill_in(&mut self, content: &mut Content) {
+        match content.compressed {
+            Some(bytes) => (self.bytes, self.blocks) = (self.bytes + u64::from(bytes), self.blocks + 1),
+            None => content.compressed = self.bytes.checked_div(self.blocks).and_then(|mean| u16::try_from(mean).ok()),
+        }
+    }
+}
+
+impl Forecasts {
+    /// Begins forecasts for a disk of `bytes`, with at most `memory_bytes` of memory, but for the smallest volume.
+    ///
+    /// # Errors
+    /// When there can be no volume of that size.
+    pub fn new(bytes: u64, memory_bytes: u64) -> Result<Self, String> {
+        let modes = [CommitMode::Log, CommitMode::Ordered];
+        let each = memory_bytes / count(modes.len());
+        let forecasts = modes.map(|mode| Forecast::new(mode, bytes.div_ceil(BLOCK_BYTES), each));
+        let forecasts = forecasts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let request_bytes = forecasts.iter().map(|forecast| forecast.request_bytes_max).min().unwrap_or(BLOCK_BYTES);
+        let queue = Queue::default();
+        Ok(Self { planned: PlannedRequests::new(queue.clone(), request_bytes), queue, sizes: Sizes::default(), forecasts })
+    }
+
+    /// Takes a record.
+    pub fn take(&mut self, record: Record) {
+        self.queue.0.borrow_mut().push_back(record);
+        while let Some(Ok(next)) = self.planned.next() {
+            let Next::PlannedRequest(mut ask) = next else { continue };
+            ask.contents.iter_mut().for_each(|content| self.sizes.fill_in(content));
+            for forecast in &mut self.forecasts {
+                forecast.take(&ask);
+            }
+        }
+    }
+
+    /// Returns what has been written so far; pages that are delayed are not.
+    #[must_use]
+    pub fn so_far(&self) -> Vec<Written> {
+        self.forecasts.iter().map(Forecast::written).collect()
+    }
+
+    /// Writes what is delayed, and returns what was written.
+    #[must_use]
+    pub fn end(mut self) -> Vec<Written> {
+        self.forecasts.iter_mut().for_each(Forecast::settle);
+        self.so_far()
+    }
+}
+
+impl Forecast {
+    fn new(mode: CommitMode, blocks: u64, memory_bytes: u64) -> Result<Self, String> {
+        let settings = Settings { commit_mode: mode, memory_bytes: (memory_bytes / 16 * VOLUME_SHARE).max(Accountant::BYTES_MIN), ..Settings::default() };
+        let NewVolume { engine, mut device, accountant } = NewVolume::of(blocks, settings)?;
+        device.become_compact();
+        let request_bytes_max = request_bytes_max(&accountant);
+        let rig = Rig::open(engine, device, MODELS[0])?;
+        let opened = rig.device.tally.clone();
+        let (memory, device_bytes_max) = (Memory::new(accountant), memory_bytes / 16 * DEVICE_SHARE);
+        Ok(Self { mode, rig, memory, request_bytes_max, opened, requests: 0, client_blocks: 0, device_bytes_max, ended: None })
+    }
+
+    fn take(&mut self, ask: &PlannedRequest) {
+        if self.ended.is_some() || ask.op == Op::Read {
+            return;
+        }
+        let sent = self.send(ask);
+        let held = self.rig.device.held_bytes();
+        self.ended = match sent {
+            Err(fault) => Some(fault),
+            Ok(()) if held > self.device_bytes_max => Some("its memory was used up".to_owned()),
+            Ok(()) => None,
+        };
+    }
+
+    fn send(&mut self, ask: &PlannedRequest) -> Result<(), String> {
+        while !self.rig.take_turn(Some(ask.recorded_ns))? {}
+        while !self.memory.has_room(ask) {
+            self.rig.take_turn(None)?;
+        }
+        self.requests += 1;
+        let payload = (ask.op == Op::Write).then(|| self.memory.payload(ask, &mut self.rig.slots));
+        self.client_blocks += if ask.op == Op::Write { count(ask.contents.len()) } else { 0 };
+        let PlannedRequest { op, fua, offset, length, .. } = *ask;
+        let (id, policies) = (RequestId(self.requests), Policies::Same(Policy::DEFAULT));
+        let (offset, length) = (Bytes(offset), Bytes(length));
+        self.rig.feed(Event::Request(Request { id, op, offset, length, payload, fua, policies }))?;
+        self.rig.idle(self.rig.now_ns())?;
+        let refused = self.rig.replies.drain(..).find_map(|(_, reply)| match reply {
+            Reply::Failed(Failure::NoSpace | Failure::Full) => Some("its volume is full".to_owned()),
+            Reply::Failed(failure) => Some(format!("its volume refused a request: {failure:?}")),
+            _ => None,
+        });
+        refused.map_or(Ok(()), Err)
+    }
+
+    fn settle(&mut self) {
+        if self.ended.is_none() {
+            self.ended = self.rig.idle(self.rig.now_ns() + SETTLE_NS).err();
+        }
+    }
+
+    fn written(&self) -> Written {
+        let tally = self.rig.device.tally.since(&self.opened);
+        let (data_units, log_units) = (tally.units_of(Class::Data), tally.units_of(Class::Log));
+        let ledger = self.rig.machine.stats().ledger;
+        Written {
+            commit_mode: if self.mode.has_log() { "log" } else { "ordered" }.to_owned(),
+            client_blocks: self.client_blocks,
+            units: tally.units(),
+            data_units,
+            log_units,
+            metadata_units: tally.units() - data_units - log_units,
+            flushes: tally.flushes,
+            found_blocks: ledger.duplicates + ledger.unchanged + ledger.zeroes,
+            ended: self.ended.clone(),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The report of a watch, as a table and as JSON.
+
+use super::life::Age;
+use super::{Account, Part};
+use crate::bios::Missing;
+use crate::forecast::Written;
+use crate::output::Report;
+use crate::output::size::Size;
+use crate::output::table::Table;
+use onefold_engine::units::BLOCK_BYTES;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The most rows of a table; JSON has all.
+const ROWS_MAX: usize = 12;
+/// The most files of a report.
+const FILES_MAX: usize = 200;
+const DAY_S: u64 = 86_400;
+
+/// What was written in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    pub all: Part,
+    /// The journal of the file system, and its other metadata.
+    pub journal: Part,
+    pub metadata: Part,
+    pub discarded_bytes: u64,
+    /// Blocks whose content was seen, without zeros.
+    pub known_blocks: u64,
+    pub zero_blocks: u64,
+    pub unknown_blocks: u64,
+    /// Of the known blocks, those that were compressed on trial, their bytes then, and those that are half as large or less.
+    pub measured_blocks: u64,
+    pub compressed_bytes: u64,
+    pub compressible_blocks: u64,
+}
+
+/// A share with its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Named {
+    pub name: String,
+    #[serde(flatten)]
+    pub part: Part,
+}
+
+/// What was written within an hour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Hour {
+    #[serde(flatten)]
+    pub all: Part,
+}
+
+/// The report of a watch.
+#[derive(Clone, Debug, Serialize)]
+pub struct Watched {
+    pub disk: PathBuf,
+    pub disk_bytes: u64,
+    pub seconds: f64,
+    pub totals: Totals,
+    pub programs: Vec<Named>,
+    pub kinds: Vec<Named>,
+    pub files: Vec<Named>,
+    pub hours: Vec<Hour>,
+    /// What a volume would have written, by commit mode.
+    pub volumes: Vec<Written>,
+    pub age: Option<Age>,
+    /// Years until the device is worn out at this rate, and with a volume that packs; none where the device does not tell enough.
+    pub years_left: Option<f64>,
+    pub years_left_on_a_volume: Option<f64>,
+    pub missing: Missing,
+    /// What was not seen at all.
+    pub blind_spots: Vec<String>,
+}
+
+impl Watched {
+    /// Makes the report of an account.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an estimate of years
+    pub fn new(disk: PathBuf, disk_bytes: u64, time: Duration, account: &Account, volumes: Vec<Written>, age: Option<Age>) -> Self {
+        let (totals, programs, kinds, files, hours) = account.summed(FILES_MAX);
+        let a_day = |bytes: f64| (bytes * DAY_S as f64 / time.as_secs_f64().max(1.0)) as u64;
+        let written = (totals.all.units * BLOCK_BYTES) as f64;
+        let years = |bytes: f64| age.as_ref()?.years_left(a_day(bytes));
+        let packed = volumes.first().filter(|volume| volume.client_blocks > 0 && volume.ended.is_none());
+        let years_left = years(written);
+        let years_left_on_a_volume = packed.and_then(|volume| years(written * volume.units as f64 / volume.client_blocks as f64));
+        let (missing, blind_spots) = (Missing::default(), Vec::new());
+        let seconds = time.as_secs_f64();
+        Self {
+            disk,
+            disk_bytes,
+            seconds,
+            totals,
+            programs,
+            kinds,
+            files,
+            hours,
+            volumes,
+            age,
+            years_left,
+            years_left_on_a_volume,
+            missing,
+            blind_spots,
+        }
+    }
+
+    fn share(&self, units: u64) -> String {
+        share(units, self.totals.all.units)
+    }
+
+    fn grid(&self, table: Table, head: &str, all: &[Named]) -> Table {
+        let row = |named: &Named| {
+            let part = named.part;
+            let known = share(part.duplicate_blocks, part.units);
+            vec![named.name.clone(), Size(part.bytes).to_string(), self.share(part.units), part.flushes.to_string(), known]
+        };
+        let rows: Vec<Vec<String>> = all.iter().take(ROWS_MAX).map(row).collect();
+        if rows.is_empty() { table } else { table.line("").grid(&[head, "written", "of all", "flushes", "duplicates"], rows) }
+    }
+
+    fn volume_rows(&self) -> Vec<Vec<String>> {
+        let row = |volume: &Written| {
+            let units = |units: u64| Size(units * BLOCK_BYTES).to_string();
+            let saved = volume.client_blocks.saturating_sub(volume.units);
+            let covered = volume.ended.as_ref().map_or_else(|| "all".to_owned(), |why| format!("the beginning: {why}"));
+            vec![
+                volume.commit_mode.clone(),
+                units(volume.client_blocks),
+                units(volume.units),
+                share(saved, volume.client_blocks),
+                share(volume.found_blocks, volume.client_blocks),
+                volume.flushes.to_string(),
+                covered,
+            ]
+        };
+        self.volumes.iter().map(row).collect()
+    }
+}
+
+/// Returns a part of a whole in per cent.
+#[allow(clippy::cast_precision_loss)] // counts far below 2^52
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
+}
+
+impl Report for Watched {
+    const NAME: &'static str = "watch";
+
+    fn table(&self) -> Table {
+        let Totals { all, journal, metadata, .. } = self.totals;
+        let totals = &self.totals;
+        let known = totals.known_blocks + totals.zero_blocks;
+        let mut table = Table::new()
+            .row("disk", format!("{}, {}", self.disk.display(), Size(self.disk_bytes)))
+            .row("time", format!("{:.0} s", self.seconds))
+            .row("written", format!("{} in {} requests, {} blocks of 4 KiB", Size(all.bytes), all.requests, all.units))
+            .row("flushes", all.flushes)
+            .row("journal", format!("{} of the blocks", self.share(journal.units)))
+            .row("metadata", format!("{} of the blocks", self.share(metadata.units)))
+            .row("duplicates", share(all.duplicate_blocks, known))
+            .row("zeros", share(totals.zero_blocks, known))
+            .row("compressible", format!("{} to half or less", share(totals.compressible_blocks, totals.measured_blocks)))
+            .row("discarded", Size(totals.discarded_bytes));
+        if totals.unknown_blocks > 0 {
+            table = table.row("content not seen", self.share(totals.unknown_blocks));
+        }
+        if self.missing.requests > 0 {
+            table = table.row("requests missing", self.missing.requests);
+        }
+        if let Some(age) = &self.age {
+            table = table.row("life used", format!("{} % ({})", age.used_percent, age.source));
+        }
+        let years = |years: f64| format!("{years:.1} years at this rate");
+        table = table.row_if("life left", self.years_left.map(years)).row_if("on a volume", self.years_left_on_a_volume.map(years));
+        for spot in &self.blind_spots {
+            table = table.line(spot.as_str());
+        }
+        table = self.grid(table, "program", &self.programs);
+        table = self.grid(table, "kind", &self.kinds);
+        table = self.grid(table, "file", &self.files);
+        let heads = ["a volume in mode", "of", "would write", "saved", "found", "flushes", "covers"];
+        table.line("").grid(&heads, self.volume_rows())
+    }
+}
