@@ -37,6 +37,7 @@ struct inode { __u16 i_mode; unsigned long i_ino; kuid_t i_uid; __u32 i_generati
 struct page { unsigned long compound_head; };
 struct folio { struct address_space *mapping; unsigned long index; };
 struct bio_vec { struct page *bv_page; __u32 bv_len; __u32 bv_offset; };
+struct task_struct { struct task_struct *group_leader; char comm[16]; };
 struct buffer_head { char *b_data; };
 struct bvec_iter { __u64 bi_sector; __u32 bi_size; __u32 bi_idx; __u32 bi_bvec_done; };
 struct gendisk { int major; int first_minor; };

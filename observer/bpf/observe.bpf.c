@@ -241,7 +241,15 @@ static __always_inline __u64 cgroup_of(struct bio *bio)
     return bio->bi_blkg->blkcg->css.cgroup->kn->id;
 }
 
-/* Fills in all that needs no file. */
+/* The name of the process, and not of its thread. */
+static __always_inline void put_program(char *comm)
+{
+    struct task_struct *task = (void *)bpf_get_current_task();
+
+    bpf_probe_read_kernel_str(comm, 16, &BPF_CORE_READ(task, group_leader)->comm);
+}
+
+/* Fills in all that needs no file and no process. */
 static __always_inline void put_facts(struct bio *bio, __u32 flags, struct observation *seen)
 {
     seen->operation = flags & 0xFF;
@@ -262,7 +270,6 @@ static __always_inline void put_facts(struct bio *bio, __u32 flags, struct obser
     seen->owner = 0;
     seen->processor = bpf_get_smp_processor_id();
     seen->reserved = 0;
-    bpf_get_current_comm(seen->comm, sizeof(seen->comm));
 }
 
 /* Returns how long the record is. */
@@ -303,6 +310,7 @@ int observe(__u64 *arguments)
     if (!bio->bi_iter.bi_size || !is_wanted(flags & 0xFF))
         return 0; /* a flush, or nothing that is asked for */
     put_facts(bio, flags, &seen);
+    bpf_get_current_comm(seen.comm, sizeof(seen.comm));
     bytes = put_wanted(bio, &seen);
     /* One copy: a record that is reserved first and filled then would hold back the reader of the records behind it for all that time. */
     if (bpf_ringbuf_output(&ring, &seen, bytes, BPF_RB_NO_WAKEUP))
@@ -457,6 +465,7 @@ int record(__u64 *arguments)
     put_facts(bio, flags, &seen);
     if (!seen.bytes && !(seen.facts & FACT_FLUSH))
         return 0;
+    put_program(seen.comm);
     if (WANT_CONTENT && seen.operation == WRITE && seen.bytes)
         copy_content(bio, &seen);
     bytes = put_wanted(bio, &seen);
@@ -477,6 +486,7 @@ int wish(__u64 *arguments)
     if (!(seen.facts & (FACT_FLUSH | FACT_FUA)))
         return 0;
     seen.operation = OPERATION_WISH;
+    put_program(seen.comm);
     put_record(&seen, BYTES_WITHOUT_FILE);
     return 0;
 }
@@ -498,7 +508,7 @@ int dirty(__u64 *arguments)
     known = bpf_map_lookup_elem(&writers, &address);
     if (known && known->inode == writer.inode && known->process == writer.process)
         return 0;
-    bpf_get_current_comm(writer.comm, sizeof(writer.comm));
+    put_program(writer.comm);
     bpf_map_update_elem(&writers, &address, &writer, 0);
     return 0;
 }

@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Failed, Outcome};
 use crate::hints::sight::disk_at;
 use crate::names::mounts;
+use crate::traces::of_io;
 use onefold_observer::Place;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ impl Device {
     /// When there is nothing, or no block device.
     pub fn at(path: &Path) -> Outcome<Self> {
         let next = "`lsblk` shows the disks and their partitions.";
-        let path = fs::canonicalize(path).map_err(|e| Failed::system(path.display(), e).next(next))?;
+        let path = fs::canonicalize(path).map_err(|e| Failed::new(of_io(&e), format!("{}: {e}", path.display())).next(next))?;
         let number = disk_at(&path).ok_or_else(|| {
             let message = format!("{} is no block device", path.display());
             Failed::new(Exit::Usage, message).next(next)

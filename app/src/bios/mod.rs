@@ -112,7 +112,8 @@ impl Bios {
     pub fn gather(&mut self, time_max: Duration, mut each: impl FnMut(Record)) -> Outcome<Option<Gap>> {
         self.watch.wait(time_max).map_err(|e| Failed::system("cannot wait for the kernel", e))?;
         let round = &mut self.round;
-        round.content.measure(self.watch.fullness() < BUSY);
+        let measures = self.watch.fullness() < BUSY;
+        round.content.measure(measures);
         self.watch.drain(|event| round.take(event, &mut each));
         round.finish(&mut each);
         let counts = self.watch.counts();
@@ -120,6 +121,12 @@ impl Bios {
         let own = self.round.own;
         self.missing = Missing { requests: counts.lost_requests, blocks: counts.lost_blocks, unreadable: counts.unreadable, own };
         Ok((lost > 0).then(|| Gap { time_ns: Watch::now_ns() - self.origin_ns(), requests: lost }))
+    }
+
+    /// Returns whether content waits in the ring: it should be taken out before anything else is done.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.watch.fullness() >= BUSY
     }
 
     /// Returns what is missing so far.

@@ -14,14 +14,18 @@ use crate::watched::Account;
 use crate::watched::life::{Age, age_of};
 use crate::watched::page::page;
 use crate::watched::report::Watched;
-use onefold_engine::units::index;
+use onefold_engine::units::{count, index};
+use onefold_trace::record::Record;
 use screen::Screen;
+use std::collections::VecDeque;
 use std::fs;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+/// The most blocks of records that are not taken into account yet; each takes some 30 bytes.
+const QUEUED_BLOCKS_MAX: u64 = 65_536;
 /// The longest wait for requests.
 const LOOK: Duration = Duration::from_millis(100);
 /// The time between two pictures of the screen.
@@ -96,6 +100,9 @@ fn parse_time(typed: &str) -> Result<Duration, String> {
 struct Watching {
     device: Device,
     bios: Bios,
+    /// Records that are not taken into account yet: content comes first, as long as it waits in the ring.
+    queued: VecDeque<Record>,
+    queued_blocks: u64,
     account: Account,
     forecasts: Option<Forecasts>,
     age: Option<Age>,
@@ -149,18 +156,30 @@ impl Watching {
         };
         let bios = Bios::begin(&device, index(1 << ring.ilog2()), false, fingerprinter)?;
         yield_to_others();
-        Ok(Self { device, bios, account: Account::new(memory / 16 * CONTENTS_SHARE), forecasts, age, began: Instant::now() })
+        let (queued, queued_blocks) = (VecDeque::new(), 0);
+        Ok(Self { device, bios, queued, queued_blocks, account: Account::new(memory / 16 * CONTENTS_SHARE), forecasts, age, began: Instant::now() })
     }
 
     fn go_on(&mut self) -> Outcome {
-        let Self { bios, account, forecasts, .. } = self;
-        bios.gather(LOOK, |record| {
-            account.take(&record);
-            if let Some(forecasts) = forecasts {
-                forecasts.take(record);
-            }
+        let patience = if self.queued.is_empty() { LOOK } else { Duration::ZERO };
+        let Self { bios, queued, queued_blocks, .. } = self;
+        bios.gather(patience, |record| {
+            *queued_blocks += count(record.blocks.len());
+            queued.push_back(record);
         })?;
+        while !self.bios.is_busy() || self.queued_blocks > QUEUED_BLOCKS_MAX {
+            let Some(record) = self.queued.pop_front() else { break };
+            self.take(record);
+        }
         Ok(())
+    }
+
+    fn take(&mut self, record: Record) {
+        self.queued_blocks -= count(record.blocks.len());
+        self.account.take(&record);
+        if let Some(forecasts) = &mut self.forecasts {
+            forecasts.take(record);
+        }
     }
 
     fn report_so_far(&self) -> Watched {
@@ -178,6 +197,9 @@ impl Watching {
     fn end(mut self) -> Outcome<Watched> {
         let time = self.began.elapsed();
         self.go_on()?;
+        while let Some(record) = self.queued.pop_front() {
+            self.take(record);
+        }
         let volumes = self.forecasts.take().map(Forecasts::end).unwrap_or_default();
         Ok(self.report(volumes, time))
     }

@@ -38,3 +38,35 @@ impl Wishes {
         seen.flushes |= wish.flushes;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::join::Bio;
+    use crate::observation::{Observation, Operation};
+
+    fn seen(start: u64, fua: bool, flushes: bool) -> Seen {
+        let mut observation = Observation::new(Operation::Write);
+        observation.fua = fua;
+        let bio = Bio { time: 1, start, end: start + 8, observation };
+        Seen { bio, processor: 0, flushes, is_wish: false }
+    }
+
+    #[test]
+    fn a_bio_gets_its_own_wish_once() {
+        let mut wishes = Wishes::default();
+        wishes.keep(&seen(8, true, true));
+        wishes.keep(&seen(16, true, false));
+        let fulfilled = |wishes: &mut Wishes, start| {
+            let mut bio = seen(start, false, false);
+            wishes.fulfil(&mut bio);
+            (bio.bio.observation.fua, bio.flushes)
+        };
+        assert_eq!(fulfilled(&mut wishes, 0), (false, false));
+        assert_eq!(fulfilled(&mut wishes, 16), (true, false));
+        assert_eq!(fulfilled(&mut wishes, 8), (true, true));
+        assert_eq!(fulfilled(&mut wishes, 8), (false, false), "it was its own wish");
+        (0..2 * WAITING_MAX as u64).for_each(|start| wishes.keep(&seen(start, true, false)));
+        assert_eq!(wishes.waiting.len(), WAITING_MAX);
+    }
+}

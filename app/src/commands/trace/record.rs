@@ -9,7 +9,7 @@ use crate::bios::recording::{Recording, Seen};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::table::Table;
-use crate::output::{Report, Style, print};
+use crate::output::{Report, Style, complain, print};
 use crate::runtime::recording::key::Key;
 use crate::runtime::recording::recorder::Tally;
 use crate::runtime::recording::{About, Naming, Order};
@@ -147,8 +147,8 @@ fn of_disk(disk: &Path, order: Order, arguments: &Arguments, is_over: impl Fn() 
     let device = Device::at(disk)?;
     let folder = order.folder.clone();
     let mut recording = Recording::begin(&device, order, index(arguments.ring.0), !arguments.no_reads)?;
-    eprintln!("recording {} into {}", device.path.display(), folder.display());
-    recording.blind_spots().iter().for_each(|spot| eprintln!("{spot}"));
+    complain(format_args!("recording {} into {}", device.path.display(), folder.display()));
+    recording.blind_spots().iter().for_each(complain);
     while !is_over() {
         recording.go_on()?;
     }
@@ -181,7 +181,7 @@ fn of_volume(volume: &str, order: Order, arguments: &Arguments, is_over: impl Fn
     let mut conversation = Conversation::begin(&control, &ServerRequest::Record(order))?;
     let strange = |e| Failed::system("unexpected reply from the server", e);
     let about: About = serde_json::from_value(conversation.hear()?).map_err(strange)?;
-    eprintln!("recording {} into {}", record.path.display(), folder.display());
+    complain(format_args!("recording {} into {}", record.path.display(), folder.display()));
     while !conversation.has_answer(LOOK)? {
         if is_over() {
             conversation.say_no_more();
