@@ -1,5 +1,6 @@
 //! Content traces: the requests that a block device received, with their times and senders, and the fingerprints of what was written.
 
+pub mod analyze;
 pub mod beside;
 pub mod content;
 pub mod counted;

@@ -1,5 +1,6 @@
-//! `trace`: content traces, recorded, imported, exported, counted, cut and replayed on a device.
+//! `trace`: content traces, recorded, imported, exported, counted, analyzed, cut and replayed on a device.
 
+mod analyze;
 mod cut;
 mod export;
 mod import;
@@ -27,6 +28,7 @@ enum Verb {
     Import(import::Arguments),
     Export(export::Arguments),
     Info(info::Arguments),
+    Analyze(analyze::Arguments),
     Cut(cut::Arguments),
     Record(record::Arguments),
     Mark(mark::Arguments),
@@ -42,6 +44,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Verb::Import(arguments) => import::run(arguments),
         Verb::Export(arguments) => export::run(arguments),
         Verb::Info(arguments) => info::run(arguments),
+        Verb::Analyze(arguments) => analyze::run(arguments),
         Verb::Cut(arguments) => cut::run(arguments),
         Verb::Record(arguments) => record::run(arguments),
         Verb::Mark(arguments) => mark::run(arguments),
