@@ -69,7 +69,7 @@ fn help_names_the_verbs_and_the_forms() {
     let home = Home::of(&["trace"]);
     let help = home.expect(0, &["--help"]).0;
     let has = |verb: &str| help.lines().any(|line| line.split_whitespace().next() == Some(verb));
-    for verb in ["import", "export", "info", "cut", "record", "mark", "replay"] {
+    for verb in ["import", "export", "info", "analyze", "cut", "record", "mark", "replay"] {
         assert!(has(verb), "{verb}: {help}");
     }
     assert!(!has("synth") && !has("scan") && help.contains("`onefold-lab`"), "{help}");

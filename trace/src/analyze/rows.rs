@@ -24,12 +24,13 @@ impl Counted {
         Self { name, reads: 0, writes: 0, read_bytes: 0, written_bytes: 0, duration_ns: 0, chunks: 0, zeros: 0, unknown: 0 }
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds another application, which was recorded at the same time (`is_parallel`) or another one.
+    fn add(&mut self, other: &Self, is_parallel: bool) {
         self.reads += other.reads;
         self.writes += other.writes;
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
-        self.duration_ns = self.duration_ns.max(other.duration_ns);
+        self.duration_ns = if is_parallel { self.duration_ns.max(other.duration_ns) } else { self.duration_ns + other.duration_ns };
         self.chunks += other.chunks;
         self.zeros += other.zeros;
         self.unknown += other.unknown;
@@ -71,7 +72,7 @@ impl Rows {
         let mut counted: Vec<Counted> = order.iter().map(|application| applications[*application].clone()).collect();
         if !others.is_empty() {
             let mut joined = Counted::new(OTHERS.into());
-            others.iter().for_each(|application| joined.add(&applications[*application]));
+            others.iter().for_each(|application| joined.add(&applications[*application], !by.is_of_whole()));
             counted.push(joined);
         }
         let (distinct, shared) = (vec![0; counted.len()], vec![vec![0; counted.len()]; counted.len()]);

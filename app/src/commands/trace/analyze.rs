@@ -147,10 +147,12 @@ impl AnalysisReport {
 
     fn sharing(&self, table: Table, title: &str, sharing: &Sharing) -> Table {
         let numbers: Vec<String> = (1..=sharing.cells.len()).map(|number| number.to_string()).collect();
-        let heads: Vec<&str> = [""].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+        let heads: Vec<&str> = ["", self.by.name()].into_iter().chain(numbers.iter().map(String::as_str)).collect();
         let row = |(number, (application, cells)): (usize, (&Application, &Vec<Option<f64>>))| {
-            let name = format!("{} {}", number + 1, application.name);
-            [name].into_iter().chain(cells.iter().map(|cell| number_of_percent(*cell))).collect()
+            [(number + 1).to_string(), application.name.to_string()]
+                .into_iter()
+                .chain(cells.iter().map(|cell| number_of_percent(*cell)))
+                .collect()
         };
         let rows = self.tables.applications.iter().zip(&sharing.cells).enumerate().map(row).collect();
         table.line("").line(title).grid(&heads, rows)
