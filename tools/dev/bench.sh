@@ -30,6 +30,8 @@
 # _PREFETCH_COPIES (2), _PREFETCH_MEMORY (64M), _TABLE_1_FILES (10000) and _TABLE_1_SECONDS (60) give their sizes;
 # ONEFOLD_BENCH_PROTECTED, _TWICE and _TABLE_1 choose among their cases.
 # `fronts` needs root, FUSE and loop devices, `killed` FUSE; ONEFOLD_BENCH_TREE is the tree that they copy (/usr/share and /usr/share/doc).
+# `fleet` installs DataFusion below the target folder, and needs 10 GiB; it reads ONEFOLD_BENCH_FLEET_RECORDS (100000000) and
+# ONEFOLD_BENCH_FLEET_MEMORY (4G).
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
 # that is a missed target) and writes index.html, smartdedup.html, hints.html, results.csv, hints.csv and results.json to target/report
@@ -69,6 +71,7 @@ need fio python3-libnbd python3
 [[ " ${words[*]} " != *" protected "* && " ${words[*]} " != *" --all "* ]] ||
     need mkfs.ext4 dumpe2fs mkfs.xfs xfs_repair mkfs.btrfs btrfs-map-logical
 [[ " ${words[*]} " != *" observed-"* && " ${words[*]} " != *" --all "* ]] || need bpftool filefrag git
+[[ " ${words[*]} " != *" analyze-fleet "* && " ${words[*]} " != *" --all "* ]] || bash tools/dev/sql.sh --setup
 build_onefold
 build_laboratory
 cargo build --release --locked --quiet -p onefold-sim

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 
+import pyarrow
 import pyarrow.parquet
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -64,7 +65,8 @@ class DataFusion:
 
     def small(self, name, sql):
         table = self.context.sql(sql).to_arrow_table()
-        self.context.register_record_batches(name, [table.to_batches()])
+        batches = table.to_batches() or [pyarrow.RecordBatch.from_pylist([], table.schema)]
+        self.context.register_record_batches(name, [batches])
         return table.to_pylist()
 
 

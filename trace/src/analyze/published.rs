@@ -92,4 +92,18 @@ mod tests {
         assert!(TABLE_1.iter().all(|row| row.requests_per_second < 10.0));
         assert!(shared_mean() > 0.0 && shared_mean() < 5.0);
     }
+
+    /// If the cells counted distinct contents, `a` of `b` times the total of `a` would be `b` of `a` times the total of `b`; so around three
+    /// applications both products would be equal, whatever the totals.
+    #[test]
+    fn the_cells_count_chunks_and_not_distinct_contents() {
+        let product = |cells: [f64; 3], rounding: f64| cells.iter().map(|cell| (cell + rounding).max(0.0)).product::<f64>();
+        let is_contradiction = |[a, b, c]: [usize; 3]| {
+            let around = [TABLE_2[a][b], TABLE_2[b][c], TABLE_2[c][a]];
+            let back = [TABLE_2[b][a], TABLE_2[c][b], TABLE_2[a][c]];
+            product(around, -0.05) > product(back, 0.05) || product(back, -0.05) > product(around, 0.05)
+        };
+        let triples = || (0..15).flat_map(|a| (0..a).flat_map(move |b| (0..b).map(move |c| [a, b, c])));
+        assert_eq!((triples().filter(|triple| is_contradiction(*triple)).count(), triples().count()), (291, 455));
+    }
 }

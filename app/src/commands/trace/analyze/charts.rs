@@ -87,7 +87,7 @@ pub fn map(names: &[String], cells: &[Vec<Option<f64>>]) -> Result<String, DrawE
                 // The square root shows differences between small shares.
                 let shade = (255.0 - 215.0 * share.clamp(0.0, 1.0).sqrt()) as u8;
                 area.draw(&Rectangle::new([(x, y), (x + CELL - 1, y + CELL - 1)], RGBColor(shade, shade, shade).filled()))?;
-                let color = if shade < 140 { &WHITE } else { &BLACK };
+                let color = if shade < 120 { &WHITE } else { &BLACK };
                 area.draw(&text(format!("{:.1}", share * 100.0), (x + CELL / 2, y + CELL / 2), HPos::Center, color))?;
             }
         }
