@@ -1,7 +1,5 @@
--- common: the rows of contents that several applications wrote.
+-- common: the rows of contents that several applications wrote. By grouping, which an engine does on disk when memory is used up; DataFusion
+-- has the whole input of a window function in memory.
 SELECT application, content, chunks
-FROM (
-    SELECT application, content, chunks, COUNT(*) OVER (PARTITION BY content) AS applications
-    FROM written
-) AS counted
-WHERE applications > 1
+FROM written
+WHERE content IN (SELECT content FROM written GROUP BY content HAVING COUNT(*) > 1)
