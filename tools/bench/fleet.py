@@ -1,5 +1,5 @@
-"""Measures the SQL of `./dev sql` on many traces: a folder of 2.75 million records for each application, made by `onefold-lab synth`, with a
-tenth of a million records besides that all of them have.
+"""Measures the SQL of `./dev sql` on many traces: a folder of 2.75 million records for each application, made by `onefold-lab synth`, and
+a tenth of a million records besides that all of them have.
 
 ONEFOLD_BENCH_FLEET_RECORDS (100000000) gives the number of records, and ONEFOLD_BENCH_FLEET_MEMORY (4G) the memory of the engine. A
 thousand million records take about 20 GB of disk for the traces, and three times as much for the tables meanwhile:

@@ -13,7 +13,7 @@
 #   --json             print JSON
 #   --setup            only install what is missing
 #
-# The statements are tools/sql/*.sql. The engines are Python packages, which are installed below the target folder; Spark needs Java besides.
+# The statements are tools/sql/*.sql. The engines are Python packages, which are installed below the target folder; Spark also needs Java.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

@@ -79,8 +79,11 @@ class Spark:
         from pyspark.sql import SparkSession
 
         memory = f"{options.memory >> 20}m"
-        builder = SparkSession.builder.master(f"local[{options.threads}]").config("spark.driver.memory", memory)
-        builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").config("spark.local.dir", work).config("spark.log.level", "ERROR")
+        builder = SparkSession.builder.master(f"local[{options.threads}]")
+        chosen = {"driver.memory": memory, "local.dir": work, "log.level": "ERROR", "ui.enabled": "false"}
+        chosen["ui.showConsoleProgress"] = "false"
+        for name, value in chosen.items():
+            builder = builder.config(f"spark.{name}", value)
         self.session = builder.getOrCreate()
         self.work = work
 
@@ -109,7 +112,7 @@ def check(folder):
     metadata = pyarrow.parquet.read_metadata(os.path.join(folder, files[0])).metadata or {}
     unit = metadata.get(b"onefold.unit_bytes", b"").decode()
     if unit != "4096":
-        raise Refused(f"{folder} has a fingerprint for each {unit or '?'} bytes, and only 4096 can be counted; `onefold trace analyze` counts it")
+        raise Refused(f"{folder} has a fingerprint for each {unit or '?'} bytes, not 4096; `onefold trace analyze` counts such traces")
 
 
 def requests(engine, folders, by):
@@ -193,7 +196,8 @@ def show(made):
     numbers = [str(number + 1) for number in range(len(rows))]
     named = [f"{number} {row[0]}" for number, row in zip(numbers, rows)]
     grid(["", *numbers], [[name, *map(percent, cells)] for name, cells in zip(named, made["sharing"]["cells"])])
-    print(f"\nmean off the diagonal: {percent(made['sharing']['mean'])} %, without zeros {percent(made['sharing_without_zeros']['mean'])} %")
+    means = [percent(made[name]["mean"]) for name in ("sharing", "sharing_without_zeros")]
+    print(f"\nmean off the diagonal: {means[0]} %, without zeros {means[1]} %")
     found = made["found"]
     print(f"found by one index: {percent(found['by_one_index'])} %, by one for each application: {percent(found['by_one_each'])} %")
     print(f"{made['engine']}: {made['seconds']} s, at most {made['peak_bytes'] >> 20} MiB")

@@ -1,5 +1,5 @@
--- table_2: Table II off its diagonal, a row for each two applications that share any content: the part of the chunks of the one (name) whose
--- content the other wrote, too. The diagonal is the redundancy in table_1.
+-- table_2: Table II off its diagonal, a row for each two applications that share any content: the part of the chunks of the one (name)
+-- whose content the other wrote, too. The diagonal is the redundancy in table_1.
 SELECT
     name,
     other,

@@ -5,9 +5,9 @@
 //! 2. The *redundancy* of an application is the share of its written chunks whose content it had written before. Zeros are a content like
 //!    others, and are counted separately besides. A chunk of unknown content is a chunk, and never redundant.
 //! 3. What a row of Table II *shares* with a column is the share of the row's written chunks whose content the column wrote as well,
-//!    whenever. The diagonal is the row's redundancy. The paper has "the number of common redundant data chunks between the two applications
-//!    … to the total number of data chunks of the row application". The chunks are counted, not their distinct contents: by distinct
-//!    contents, cells that mirror each other would be in the proportion of the two totals, and those of the paper are not.
+//!    whenever. The diagonal is the row's redundancy. The paper has "the number of common redundant data chunks between the two
+//!    applications … to the total number of data chunks of the row application". The chunks are counted, not their distinct contents: by
+//!    distinct contents, cells that mirror each other would be in the proportion of the two totals, and those of the paper are not.
 //! 4. Requests are reads and writes. Flushes, discards and zeroing are not counted, as in the paper, which has no other requests.
 //! 5. Contents are known by 64 bits: among a hundred million of them two are mistaken for one with a probability of 0.03 %.
 //! 6. Memory is bounded by what [`Analysis::new`] is given, and by the number of names.

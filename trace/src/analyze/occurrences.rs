@@ -1,6 +1,6 @@
 //! The number of times that each application wrote each content, in bounded memory.
 //!
-//! 1. Occurrences are gathered in a buffer. When it is full, it is sorted, and the occurrences of one content in one application are joined.
+//! 1. Occurrences are gathered in a buffer. When it is full, it is sorted, and those of one content in one application are joined.
 //! 2. If it is still more than half full, it goes to a temporary file without a name, as a sorted run. All runs are in one file.
 //! 3. At the end the runs are merged, so that each content comes once, with all its applications.
 

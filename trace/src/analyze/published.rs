@@ -93,8 +93,8 @@ mod tests {
         assert!(shared_mean() > 0.0 && shared_mean() < 5.0);
     }
 
-    /// If the cells counted distinct contents, `a` of `b` times the total of `a` would be `b` of `a` times the total of `b`; so around three
-    /// applications both products would be equal, whatever the totals.
+    /// If the cells counted distinct contents, `a` of `b` times the total of `a` would be `b` of `a` times the total of `b`; so around
+    /// three applications both products would be equal, whatever the totals.
     #[test]
     fn the_cells_count_chunks_and_not_distinct_contents() {
         let product = |cells: [f64; 3], rounding: f64| cells.iter().map(|cell| (cell + rounding).max(0.0)).product::<f64>();

@@ -13,7 +13,7 @@ const BAR_WIDTH: i32 = 420;
 const BAR_HEIGHT: i32 = 20;
 const CELL: i32 = 44;
 const GAP: i32 = 6;
-/// The pixels of a character, at most: the pictures are not told how wide a text is.
+/// The pixels of a character, at most: the width of a text is not known here.
 const CHARACTER: i32 = 8;
 
 fn width_of<'a>(names: impl IntoIterator<Item = &'a str>) -> i32 {

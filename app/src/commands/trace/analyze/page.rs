@@ -1,7 +1,7 @@
 //! The page of an analysis: both tables, with pictures. It uses no script, style sheet or image from anywhere else.
 
 use super::charts::{Bar, DrawError, bars, map};
-use super::{AnalysisReport, HEADS, characteristics, mib, number, percent};
+use super::report::{AnalysisReport, HEADS, characteristics, mib, number, percent};
 use onefold_trace::analyze::{Application, Sharing};
 use std::fmt::Write as _;
 
