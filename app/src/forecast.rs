@@ -15,7 +15,7 @@ use onefold_trace::counted::device::Tally;
 use onefold_trace::counted::request::{Memory, request_bytes_max};
 use onefold_trace::counted::rig::Rig;
 use onefold_trace::counted::volume::NewVolume;
-use onefold_trace::model::MODELS;
+use onefold_trace::model::{MODELS, Timetable};
 use onefold_trace::record::Record;
 use onefold_trace::replay::planned::{Content, Next, PlannedRequest, PlannedRequests};
 use serde::Serialize;
@@ -58,7 +58,7 @@ pub struct Forecasts {
 /// A forecast of one mode.
 struct Forecast {
     mode: CommitMode,
-    rig: Rig<Engine>,
+    rig: Rig<Engine, Timetable>,
     memory: Memory,
     /// The largest request that its volume accepts.
     request_bytes_max: u64,
@@ -140,8 +140,12 @@ impl Forecasts {
 
 impl Forecast {
     fn new(mode: CommitMode, blocks: u64, memory_bytes: u64) -> Result<Self, String> {
-        let settings = Settings { commit_mode: mode, memory_bytes: (memory_bytes / 16 * VOLUME_SHARE).max(Accountant::BYTES_MIN), ..Settings::default() };
-        let NewVolume { engine, mut device, accountant } = NewVolume::of(blocks, settings)?;
+        let settings = Settings {
+            commit_mode: mode,
+            memory_bytes: (memory_bytes / 16 * VOLUME_SHARE).max(Accountant::BYTES_MIN),
+            ..Settings::default()
+        };
+        let NewVolume { engine, mut device, accountant, .. } = NewVolume::of(blocks, settings)?;
         device.become_compact();
         let request_bytes_max = request_bytes_max(&accountant);
         let rig = Rig::open(engine, device, MODELS[0])?;

@@ -2,6 +2,7 @@
 
 mod common;
 #[path = "common/home.rs"]
+#[allow(dead_code)] // each test file uses its own part
 mod home;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_onefold");

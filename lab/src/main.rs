@@ -1,5 +1,6 @@
 //! `onefold-lab`: the tools of an evaluation, which an installation does not need. The binary `onefold` holds no simulator and no rival.
 
+mod flash;
 mod index;
 mod replay;
 mod report;
@@ -25,6 +26,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Flash(Box<flash::Arguments>),
     Index(index::Arguments),
     Replay(replay::Arguments),
     Report(report::Arguments),
@@ -34,6 +36,7 @@ enum Verb {
 
 fn run(verb: &Verb) -> Outcome {
     match verb {
+        Verb::Flash(arguments) => flash::run(arguments),
         Verb::Index(arguments) => index::run(arguments),
         Verb::Replay(arguments) => replay::run(arguments),
         Verb::Report(arguments) => report::run(arguments),

@@ -144,7 +144,8 @@ fn parse_phones(typed: &str) -> Result<Phones, String> {
     phones.map(Phones).ok_or_else(|| format!("there is no phone '{typed}': give 1 to {}, or all", PHONES.len()))
 }
 
-fn parse_share(typed: &str) -> Result<f64, String> {
+/// Parses a share: 0 to 1, or a percentage.
+pub fn parse_share(typed: &str) -> Result<f64, String> {
     let number = match typed.strip_suffix('%') {
         Some(percent) => percent.trim_end().parse::<f64>().map(|number| number / 100.0),
         None => typed.parse(),

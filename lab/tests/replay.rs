@@ -101,7 +101,7 @@ fn help_names_every_verb_scheme_and_form() {
     let home = Home::new();
     let words = |help: &str| help.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect::<Vec<_>>();
     let help = home.says(0, &["--help"]);
-    for verb in ["replay", "report", "scan", "synth", "2"] {
+    for verb in ["flash", "replay", "report", "scan", "synth", "2"] {
         assert!(words(&help).contains(&verb.to_owned()), "{verb}: {help}");
     }
     assert!(help.contains("`onefold trace`"), "{help}");

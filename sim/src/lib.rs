@@ -59,6 +59,8 @@ pub mod counts;
 #[cfg(feature = "measure")]
 pub mod figure;
 #[cfg(feature = "measure")]
+pub mod flash;
+#[cfg(feature = "measure")]
 pub mod index_lab;
 #[cfg(feature = "measure")]
 pub mod papers;

@@ -1,4 +1,4 @@
-//! The test kit's own command: `crash`, `counts`, `bound`, `codecs`, `steps`, `transcripts`.
+//! The test kit's own command: `crash`, `counts`, `bound`, `codecs`, `flash`, `steps`, `transcripts`.
 
 use std::process::ExitCode;
 
@@ -14,11 +14,13 @@ fn main() -> ExitCode {
         #[cfg(feature = "measure")]
         Some("codecs") => onefold_sim::codecs::command(&words).map_err(std::io::Error::other),
         #[cfg(feature = "measure")]
+        Some("flash") => onefold_sim::flash::analytic::command(&words).map_err(std::io::Error::other),
+        #[cfg(feature = "measure")]
         Some("transcripts") => onefold_sim::transcripts::command(&words).map_err(std::io::Error::other),
         #[cfg(feature = "measure")]
         Some("steps") => onefold_sim::steps::command(&words).map_err(std::io::Error::other),
         _ => {
-            eprintln!("usage: onefold-sim crash | counts | bound | codecs | steps | transcripts [OPTIONS]");
+            eprintln!("usage: onefold-sim crash | counts | bound | codecs | flash | steps | transcripts [OPTIONS]");
             return ExitCode::from(2);
         }
     };

@@ -11,9 +11,9 @@
 # --record appends each figure to docs/figures.tsv, with the date, the commit and the processor (docs/testing.md). It refuses a work tree
 # whose code differs from the last commit. Without it nothing in the tree changes. Of `papers` it records each target, and prints them as
 # --json does.
-# Benchmarks marked `counts` and `steps` run the engine in the simulator; `live`, `log`, `reopen`, `space`, `record` and `pace` run the
-# built binary on this machine, need fio, libnbd and some GiB of disk (--dir; default: below $TMPDIR or /var/tmp). `replay` and `workloads`
-# need root, FUSE and loop devices besides.
+# Benchmarks marked `counts` and `steps` run the engine in the simulator, `flash` and `flashed` its model of flash; `live`, `log`, `reopen`,
+# `space`, `record` and `pace` run the built binary on this machine, need fio, libnbd and some GiB of disk (--dir; default: below $TMPDIR
+# or /var/tmp). `replay` and `workloads` need root, FUSE and loop devices besides.
 # `smart`, `tight` and `scrub` need root, FUSE and loop devices; smartdedup-fio, -mixes and -dedisbench leave target/smartdedup.json for
 # the report; scrub-throughput reads ONEFOLD_BENCH_SCRUB_PAIRS (5).
 # They read ONEFOLD_BENCH_SMART_MIB (2048) and ONEFOLD_BENCH_SLOWED_MIB (128), the data of a run.

@@ -47,7 +47,8 @@ impl Device {
         let path = root.and_then(|root| by_number(root.device).or_else(|| root.source.exists().then(|| root.source.clone())));
         match path.map(|path| Self::at(&path)) {
             Some(Ok(device)) => Ok(device),
-            _ => Err(Failed::new(Exit::NotFound, "the file system of / is on no disk that is seen here").next("Name a disk; `lsblk` shows them.")),
+            _ => Err(Failed::new(Exit::NotFound, "the file system of / is on no disk that is seen here")
+                .next("Name a disk; `lsblk` shows them.")),
         }
     }
 }

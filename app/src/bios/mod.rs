@@ -81,7 +81,8 @@ impl Bios {
     pub fn begin(device: &Device, ring_bytes: usize, reads: bool, fingerprinter: Fingerprinter) -> Outcome<Self> {
         let wants = Wants { files: true, names: true, reads };
         let spawn = |socket| Command::new("/proc/self/exe").args(["helper", LOADER]).stdin(socket).spawn();
-        let watch = Watch::begin_in_child(device.place, &device.path, wants, ring_bytes, spawn).map_err(|refused| failed(&refused, device))?;
+        let watch =
+            Watch::begin_in_child(device.place, &device.path, wants, ring_bytes, spawn).map_err(|refused| failed(&refused, device))?;
         let (origin_ns, process) = (Watch::now_ns(), std::process::id());
         let who = Who { paths: Paths::new(device), groups: Groups::default(), names: Names::default(), origin_ns, process };
         let (content, named) = (Blocks::new(fingerprinter), Named::default());

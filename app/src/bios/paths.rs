@@ -93,7 +93,8 @@ fn path_in(folder: &fs::File, file: &File) -> io::Result<Option<Arc<str>>> {
         _ => Handle { bytes: 12, kind: LONG_NUMBER_AND_GENERATION, words: [low, high, file.generation] },
     };
     // SAFETY: the structure is as long as it says, and the kernel only reads it.
-    let opened = unsafe { libc::open_by_handle_at(folder.as_raw_fd(), (&raw const handle).cast_mut().cast(), libc::O_PATH | libc::O_CLOEXEC) };
+    let opened =
+        unsafe { libc::open_by_handle_at(folder.as_raw_fd(), (&raw const handle).cast_mut().cast(), libc::O_PATH | libc::O_CLOEXEC) };
     if opened < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -138,7 +138,9 @@ fn unwritten(error: FolderError, order: &Order) -> Failed {
     let message = error.to_string();
     match error {
         FolderError::Exists { .. } => Failed::new(Exit::Refused, message).next("Give another name with `--out`, or remove what is there."),
-        FolderError::Io { ref source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => Failed::new(Exit::NotPermitted, message),
+        FolderError::Io { ref source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Failed::new(Exit::NotPermitted, message)
+        }
         _ => Failed::new(Exit::System, message).next(format!("What was closed before is in {}.", order.folder.display())),
     }
 }

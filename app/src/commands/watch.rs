@@ -150,14 +150,24 @@ impl Watching {
         let age = age_of(device.place.disk, &device.path);
         let forecasts = match arguments.no_forecast {
             true => None,
-            false => Some(Forecasts::new(device.place.bytes(), memory / 16 * FORECASTS_SHARE).map_err(|e| {
-                system("there can be no volume like this disk", e).next("`--no-forecast` watches all the same.")
-            })?),
+            false => Some(
+                Forecasts::new(device.place.bytes(), memory / 16 * FORECASTS_SHARE)
+                    .map_err(|e| system("there can be no volume like this disk", e).next("`--no-forecast` watches all the same."))?,
+            ),
         };
         let bios = Bios::begin(&device, index(1 << ring.ilog2()), false, fingerprinter)?;
         yield_to_others();
         let (queued, queued_blocks) = (VecDeque::new(), 0);
-        Ok(Self { device, bios, queued, queued_blocks, account: Account::new(memory / 16 * CONTENTS_SHARE), forecasts, age, began: Instant::now() })
+        Ok(Self {
+            device,
+            bios,
+            queued,
+            queued_blocks,
+            account: Account::new(memory / 16 * CONTENTS_SHARE),
+            forecasts,
+            age,
+            began: Instant::now(),
+        })
     }
 
     fn go_on(&mut self) -> Outcome {

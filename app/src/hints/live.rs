@@ -13,7 +13,6 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wildmatch::WildMatch;
 
-
 /// The rules in force.
 #[derive(Default)]
 pub struct Live {

@@ -10,8 +10,8 @@ mod shares;
 use crate::estimate::contents::{Contents, Seen};
 use crate::estimate::kinds::Kinds;
 use onefold_trace::record::{Block, ContentName, Op, Record};
-use serde::Serialize;
 use report::{Hour, Named, Totals};
+use serde::Serialize;
 use shares::Shares;
 use std::path::Path;
 

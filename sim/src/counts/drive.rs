@@ -2,12 +2,12 @@
 //!
 //! 1. The client asks the accountant for each request's memory, as a front-end does, and waits while there is none.
 
+use crate::counts::Rig;
 use crate::counts::device::{Device, Tally};
 use crate::counts::load::{ClientRequest, Load};
 use crate::counts::names::{digest_of, write_name};
 use crate::counts::pace::Pace;
 use crate::counts::pool::Pool;
-use crate::counts::Rig;
 use crate::counts::slots::Slots;
 use onefold_engine::Engine;
 use onefold_engine::buffer::Home;

@@ -12,6 +12,7 @@ pub mod figures;
 pub mod load;
 pub mod pace;
 pub mod scene;
+pub mod times;
 
 pub use onefold_trace::counted::{device, pool, slots};
 pub use onefold_trace::replay::names;
@@ -20,6 +21,7 @@ use crate::machine::Machine;
 use onefold_engine::interface::{Action, Event};
 use onefold_engine::units::Time;
 use onefold_trace::counted::rig::Stepped;
+use times::DeviceTimes;
 
 impl Stepped for Box<dyn Machine> {
     fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
@@ -28,4 +30,4 @@ impl Stepped for Box<dyn Machine> {
 }
 
 /// A machine of the laboratory over the counting device.
-pub type Rig = onefold_trace::counted::rig::Rig<Box<dyn Machine>>;
+pub type Rig = onefold_trace::counted::rig::Rig<Box<dyn Machine>, DeviceTimes>;

@@ -2,6 +2,7 @@
 
 use crate::account::{Account, BlockUsage, Epochs, LogEpochs};
 use crate::counts::device::Tally;
+use crate::replay::flash::{FlashAccount, FlashFigures};
 use crate::replay::truth::WriteCounts;
 use onefold_engine::interface::Class;
 pub use onefold_trace::replay::latency::Latency;
@@ -33,6 +34,8 @@ pub struct Accounts {
     pub bound: (u64, u64),
     pub device: Tally,
     pub machine: Account,
+    /// The flash below the device, if there is one.
+    pub flash: Option<FlashAccount>,
 }
 
 impl Accounts {
@@ -94,6 +97,9 @@ pub struct Figures {
     pub flush_ratio: Option<f64>,
     /// Latencies by "write", "read", "flush", "fua", "discard".
     pub latency_us: BTreeMap<String, Latency>,
+    /// The figures of the flash below; none if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flash: Option<FlashFigures>,
 }
 
 /// The use of the volume's space.
@@ -192,6 +198,7 @@ impl Figures {
             metadata_per_epoch: epochs_all.map(|all| metadata(|class| ratio(metadata_units(class), all))),
             flush_ratio: epochs_all.map(|all| ratio(device.flushes, all)),
             latency_us,
+            flash: now.flash.as_ref().map(|flash| FlashFigures::between(then.flash.as_ref(), flash)),
         }
     }
 }

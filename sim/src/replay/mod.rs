@@ -7,12 +7,15 @@
 
 pub mod bound;
 pub mod figures;
+pub mod flash;
 pub mod phases;
+pub mod plan;
 pub mod reads;
 pub mod report;
 pub mod run;
 pub mod scheme;
 pub mod streams;
 pub mod timed;
+pub mod working_set;
 
 pub use onefold_trace::replay::{planned, rule, truth};

@@ -1,10 +1,11 @@
 //! The phases of a trace: the accounts at the beginning of each, and the figures of the measured one.
 
 use crate::replay::figures::{Accounts, Figures, Latency, Space};
+use crate::replay::flash::Response;
 use std::collections::BTreeMap;
 
 /// The name of the phase that is measured.
-const MEASURED: &str = "run";
+pub const MEASURED: &str = "run";
 
 /// Latencies in nanoseconds, by kind of request.
 pub type Latencies = BTreeMap<&'static str, Vec<u64>>;
@@ -32,8 +33,7 @@ impl Phases {
     pub fn begins(&mut self, name: String, accounts: Accounts, latencies: Latencies, space: Space) {
         self.space = space;
         if self.name == MEASURED {
-            let percentiles = latencies.iter().map(|(&kind, ns)| (kind.to_owned(), Latency::of(ns.clone()))).collect();
-            self.measured = Some((self.name.clone(), Figures::between(&self.began, &accounts, percentiles), space));
+            self.measured = Some((self.name.clone(), figures(&self.began, &accounts, latencies.clone()), space));
         }
         for (kind, mut ns) in latencies {
             self.latencies.entry(kind).or_default().append(&mut ns);
@@ -41,9 +41,20 @@ impl Phases {
         (self.name, self.began) = (name, accounts);
     }
 
-    /// Returns the latencies of all phases.
+    /// Returns the figures from the beginning to these accounts, with the latencies of all phases.
     #[must_use]
-    pub fn all_latencies(&mut self) -> BTreeMap<String, Latency> {
-        std::mem::take(&mut self.latencies).into_iter().map(|(kind, ns)| (kind.to_owned(), Latency::of(ns))).collect()
+    pub fn whole(&mut self, accounts: &Accounts) -> Figures {
+        figures(&Accounts::default(), accounts, std::mem::take(&mut self.latencies))
     }
+}
+
+/// Computes the figures between two moments with the latencies of the requests that were answered there.
+fn figures(then: &Accounts, now: &Accounts, latencies: Latencies) -> Figures {
+    let all = now.flash.map(|_| Response::of(latencies.values().flatten().copied().collect()));
+    let percentiles = latencies.into_iter().map(|(kind, ns)| (kind.to_owned(), Latency::of(ns))).collect();
+    let mut figures = Figures::between(then, now, percentiles);
+    if let (Some(flash), Some(all)) = (&mut figures.flash, all) {
+        flash.response_us = all;
+    }
+    figures
 }

@@ -6,24 +6,26 @@
 //! 3. Blocks compress to the sizes that the trace gives; if it gives none, to an assumed one (`streams.rs`) or not at all.
 //! 4. Every read is compared with what the client wrote; on request, every block is read and compared at the end.
 
-use crate::counts::names::SECTORS;
 use crate::counts::Rig;
+use crate::counts::names::SECTORS;
+use crate::counts::times::DeviceTimes;
+use crate::flash::Flash;
 use crate::replay::bound::Bound;
-use crate::replay::figures::{Accounts, ClientCounts, Figures, Space};
-use crate::replay::phases::{Latencies, Phases};
+use crate::replay::figures::{Accounts, ClientCounts, Space};
+use crate::replay::flash::FlashAccount;
+use crate::replay::phases::{Latencies, MEASURED, Phases};
+pub use crate::replay::plan::Plan;
 use crate::replay::planned::{Next, PlannedRequest, PlannedRequests};
 use crate::replay::reads::compare_read;
 use crate::replay::report::Report;
 use crate::replay::rule::Rule;
-use crate::replay::scheme::{IndexLimits, ReadyScheme, Scheme, ready};
+use crate::replay::scheme::{ReadyScheme, ready};
 use crate::replay::streams::{Hinting, assume_sizes};
 use crate::replay::truth::Truth;
 use onefold_engine::check::{CheckSettings, check};
 use onefold_engine::interface::{Event, Failure, Op, Payload, Reply, Request, RequestId};
-use onefold_engine::settings::Persistence;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, SECTOR_BYTES};
 use onefold_trace::counted::request::{Memory, request_bytes_max};
-use onefold_trace::model::Model;
 use onefold_trace::record::Record;
 use rustc_hash::FxHashMap;
 use std::fmt::Display;
@@ -32,41 +34,8 @@ use std::fmt::Display;
 const IDLE_NS: u64 = 62_000_000_000;
 /// The largest number of blocks of a read that verifies the volume at the end.
 const LOOK_BLOCKS_MAX: u64 = 256;
-
-/// The parameters of a replay.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    pub scheme: Scheme,
-    pub persistence: Persistence,
-    pub model: Model,
-    /// The number of changes that may wait for their answers under strong persistence.
-    pub outstanding_max: usize,
-    pub memory_bytes: u64,
-    pub index: IndexLimits,
-    /// The hints that requests bring.
-    pub hinting: Hinting,
-    /// Whether a change waits for the answers of all reads, as a copy does: it writes what it has read.
-    pub is_copy: bool,
-    /// Whether to read every block at the end, too. It takes as long as the replay.
-    pub verify: bool,
-}
-
-impl Default for Plan {
-    /// Plans the default settings of a volume, on a device that takes no time.
-    fn default() -> Self {
-        Self {
-            scheme: Scheme::OrderedAnticipate,
-            persistence: Persistence::Weak,
-            model: onefold_trace::model::MODELS[0],
-            outstanding_max: 32,
-            memory_bytes: onefold_engine::settings::Settings::default().memory_bytes,
-            index: IndexLimits::default(),
-            hinting: Hinting::default(),
-            is_copy: false,
-            verify: false,
-        }
-    }
-}
+/// The name of the device model in the report of a replay with a flash.
+const FLASH: &str = "flash";
 
 /// Replays a trace on a scheme of its own name, for a volume of `blocks`.
 ///
@@ -92,31 +61,29 @@ pub fn replay_on<E: Display>(
     records: impl Iterator<Item = Result<Record, E>>,
     plan: &Plan,
 ) -> Result<Report, String> {
-    let strong = (plan.persistence == Persistence::Strong).then_some(plan.outstanding_max);
+    replay_with_flash(ready, trace, records, plan).map(|(report, _)| report)
+}
+
+/// Replays a trace on any machine that is ready to serve, and returns the flash as it is after the close, too, if the plan has one.
+///
+/// # Errors
+/// Fails like [`replay_on`].
+pub fn replay_with_flash<E: Display>(
+    ready: ReadyScheme,
+    trace: &str,
+    records: impl Iterator<Item = Result<Record, E>>,
+    plan: &Plan,
+) -> Result<(Report, Option<Flash>), String> {
     let request_bytes_max = request_bytes_max(&ready.accountant);
-    let mut run = ReplayRun {
-        rig: Rig::open(ready.machine, ready.device, plan.model)?,
-        memory: Memory::new(ready.accountant),
-        rule: Rule::new(strong),
-        is_strong: strong.is_some(),
-        hinting: plan.hinting,
-        is_copy: plan.is_copy,
-        truth: Truth::default(),
-        bound: Bound::new(strong),
-        client: ClientCounts::default(),
-        requests: 0,
-        sent_ns: 0,
-        idled_ns: 0,
-        is_changed: false,
-        idle: None,
-        reads: FxHashMap::default(),
-        latencies: Latencies::new(),
-    };
+    let mut run = ReplayRun::open(ready, plan)?;
     let mut phases = Phases::new(run.accounts());
     for (number, next) in (1u64..).zip(PlannedRequests::new(records.map(|record| record.map(assume_sizes)), request_bytes_max)) {
         match next.map_err(|e| e.to_string())? {
             Next::PlannedRequest(ask) => run.send(ask).map_err(|e| format!("request {number}: {e}"))?,
-            Next::Mark(name) => run.settle().map(|()| run.end_phase(&mut phases, name))?,
+            Next::Mark(name) => {
+                run.settle()?;
+                run.begin_phase(&mut phases, name, plan);
+            }
         }
     }
     run.settle()?;
@@ -131,21 +98,22 @@ pub fn replay_on<E: Display>(
     let mut closed = run.accounts();
     let extents = run.compare()?;
     closed.leave_out_reads(&before, &looked);
-    let whole = Figures::between(&Accounts::default(), &closed, phases.all_latencies());
+    let whole = phases.whole(&closed);
     let (phase, measured, space) = phases.measured.unwrap_or_else(|| ("whole".to_owned(), whole.clone(), phases.space));
-    Ok(Report {
+    let report = Report {
         trace: trace.to_owned(),
         scheme: plan.scheme.name().to_owned(),
-        persistence: if strong.is_some() { "strong" } else { "weak" }.to_owned(),
-        outstanding: strong,
-        device_model: plan.model.name.to_owned(),
+        persistence: if plan.group_max().is_some() { "strong" } else { "weak" }.to_owned(),
+        outstanding: plan.group_max(),
+        device_model: if plan.flash.is_some() { FLASH } else { plan.model.name }.to_owned(),
         phase,
         measured,
         space,
         whole,
         extents,
         facts: closed.machine.facts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
-    })
+    };
+    Ok((report, run.rig.times.into_flash()))
 }
 
 struct ReplayRun {
@@ -173,6 +141,30 @@ struct ReplayRun {
 }
 
 impl ReplayRun {
+    /// Opens what is ready to serve.
+    fn open(ready: ReadyScheme, plan: &Plan) -> Result<Self, String> {
+        let strong = plan.group_max();
+        let times = plan.flash.as_ref().map_or_else(|| plan.model.into(), |flash| DeviceTimes::from(flash.as_ref().clone()));
+        Ok(Self {
+            rig: Rig::open(ready.machine, ready.device, times)?,
+            memory: Memory::new(ready.accountant),
+            rule: Rule::new(strong),
+            is_strong: strong.is_some(),
+            hinting: plan.hinting,
+            is_copy: plan.is_copy,
+            truth: Truth::default(),
+            bound: Bound::new(strong),
+            client: ClientCounts::default(),
+            requests: 0,
+            sent_ns: 0,
+            idled_ns: 0,
+            is_changed: false,
+            idle: None,
+            reads: FxHashMap::default(),
+            latencies: Latencies::new(),
+        })
+    }
+
     fn accounts(&mut self) -> Accounts {
         Accounts {
             at_ns: self.rig.now_ns() - self.idled_ns,
@@ -181,6 +173,16 @@ impl ReplayRun {
             bound: self.bound.total(),
             device: self.rig.device.tally.clone(),
             machine: self.rig.machine.account(),
+            flash: self.rig.times.flash().map(FlashAccount::of),
+        }
+    }
+
+    /// Ends a phase, and begins the one of this name.
+    fn begin_phase(&mut self, phases: &mut Phases, name: String, plan: &Plan) {
+        let renews = name == MEASURED && !plan.keeps_flash;
+        self.end_phase(phases, name);
+        if let (true, Some(flash)) = (renews, &plan.flash) {
+            self.rig.times.renew_flash(flash);
         }
     }
 

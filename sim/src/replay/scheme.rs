@@ -113,6 +113,8 @@ impl IndexLimits {
 pub struct ReadyScheme {
     pub machine: Box<dyn Machine>,
     pub device: Device,
+    /// The size of the device that the scheme needs.
+    pub device_bytes: Bytes,
     /// The accountant that the client asks for its requests' memory.
     pub accountant: Arc<Accountant>,
 }
@@ -120,9 +122,9 @@ pub struct ReadyScheme {
 impl ReadyScheme {
     /// Makes a rival on a bare device with its format.
     fn rival<B: Baseline + 'static>(baseline: B, memory_bytes: u64) -> Self {
-        let mut device = Device::default();
+        let (mut device, device_bytes) = (Device::default(), baseline.device_bytes());
         baseline.format().into_iter().for_each(|(at, page)| device.format_page(at, &page));
-        Self { machine: Box::new(RivalMachine(baseline)), device, accountant: Accountant::new(memory_bytes) }
+        Self { machine: Box::new(RivalMachine(baseline)), device, device_bytes, accountant: Accountant::new(memory_bytes) }
     }
 }
 
@@ -195,6 +197,6 @@ pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes
         Scheme::Carried => Settings { compression: Compression::Carriers, ..log(defaults) }.with_knobs(|knobs| knobs.carrier_slots_max = 1),
         Scheme::Packed => log(defaults),
     };
-    let NewVolume { engine, device, accountant } = NewVolume::of(blocks, settings)?;
-    Ok(ReadyScheme { machine: Box::new(engine), device, accountant })
+    let NewVolume { engine, device, bytes, accountant } = NewVolume::of(blocks, settings)?;
+    Ok(ReadyScheme { machine: Box::new(engine), device, device_bytes: bytes, accountant })
 }

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod faults;
+mod flash;
 mod published;
 mod recorded_set;
 mod rules;

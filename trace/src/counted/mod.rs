@@ -8,6 +8,7 @@ pub mod pool;
 pub mod request;
 pub mod rig;
 pub mod slots;
+pub mod times;
 pub mod volume;
 
 pub use crate::replay::names;

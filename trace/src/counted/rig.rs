@@ -1,13 +1,13 @@
 //! A machine over the counting device, in virtual time.
 //!
-//! 1. An operation of the device completes at the time in its timetable; operations of one moment complete in the order of issue.
+//! 1. An operation of the device completes at the time that its [`Times`] say; operations of one moment complete in the order of issue.
 //! 2. At one moment completions come first, then the client, then the machine's own timer.
 //! 3. Any [`Stepped`] machine is driven in the same way. Anything that is never allowed (to report damage, go read-only, close unclean) ends the
 //!    run with an error.
 
 use super::device::Device;
 use super::slots::Slots;
-use crate::model::{Model, Timetable};
+use super::times::Times;
 use crate::replay::names::{digest_of, name_of};
 use onefold_engine::Engine;
 use onefold_engine::buffer::Slice;
@@ -37,10 +37,10 @@ impl Stepped for Engine {
 }
 
 /// The machine, its device, and the time.
-pub struct Rig<M> {
+pub struct Rig<M, T> {
     pub machine: M,
     pub device: Device,
-    timetable: Timetable,
+    pub times: T,
     now_ns: u64,
     /// The completions by time and order of issue.
     due: BTreeMap<(u64, u64), Event>,
@@ -55,16 +55,16 @@ pub struct Rig<M> {
     pub slots: Slots,
 }
 
-impl<M: Stepped> Rig<M> {
+impl<M: Stepped, T: Times> Rig<M, T> {
     /// Begins at time 0 and runs until the machine serves; a machine that never reports that serves when nothing is left to do.
     ///
     /// # Errors
     /// Fails if the machine does something that is never allowed.
-    pub fn open(machine: M, device: Device, model: Model) -> Result<Self, String> {
+    pub fn open(machine: M, device: Device, times: impl Into<T>) -> Result<Self, String> {
         let mut rig = Self {
             machine,
             device,
-            timetable: Timetable::new(model),
+            times: times.into(),
             now_ns: 0,
             due: BTreeMap::new(),
             issued: 0,
@@ -158,24 +158,24 @@ impl<M: Stepped> Rig<M> {
             Action::Read { io, at, mut buffer, digest, class, .. } => {
                 self.device.read(at, &mut buffer, class);
                 let digests = if digest { (0..buffer.blocks()).map(|i| digest_of(name_of(buffer.block(i)))).collect() } else { Vec::new() };
-                let done = self.timetable.read(now, buffer.blocks() as u64 * BLOCK_BYTES);
+                let done = self.times.read(now, at.0, buffer.blocks() as u64 * BLOCK_BYTES)?;
                 self.completes(done, Event::Read { io, buffer, digests, result: Ok(()) });
             }
             Action::Write { io, at, data, class, fua } => {
                 self.device.write(at, &data, class);
                 self.device.tally.fua_writes += u64::from(fua);
                 let bytes = data.iter().map(Slice::length).sum();
-                let done = if fua { self.timetable.write_fua(now, bytes) } else { self.timetable.write(now, bytes) };
+                let done = self.times.write(now, at.0, bytes, fua)?;
                 self.completes(done, Event::Written { io, result: Ok(()) });
             }
             Action::Flush { io } => {
                 self.device.tally.flushes += 1;
-                let done = self.timetable.flush(now);
+                let done = self.times.flush(now);
                 self.completes(done, Event::Flushed { io, result: Ok(()) });
             }
             Action::Discard { io, at, length, .. } => {
                 self.device.discard(at, length);
-                let done = self.timetable.discard(now);
+                let done = self.times.discard(now, at.0, length.0)?;
                 self.completes(done, Event::Discarded { io, result: Ok(()) });
             }
             Action::Digest { io, block } => self.completes(now, Event::Digested { io, digest: digest_of(name_of(block.block(0))) }),

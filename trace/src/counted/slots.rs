@@ -5,8 +5,8 @@
 //! 3. The first size that came with a word counts. A block of several words takes the mean of their sizes.
 
 use crate::replay::names::{SECTORS, words_of};
-use onefold_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 use crate::replay::planned::Content;
+use onefold_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 use rustc_hash::FxHashMap;
 
 /// The bytes before each block of a frame; and those of a block of one repeated byte.

@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub struct NewVolume {
     pub engine: Engine,
     pub device: Device,
+    /// The size of the device.
+    pub bytes: Bytes,
     /// The accountant that the client asks for its requests' memory.
     pub accountant: Arc<Accountant>,
 }
@@ -27,10 +29,11 @@ impl NewVolume {
     pub fn of(blocks: u64, settings: Settings) -> Result<Self, String> {
         let superblock = Superblock::new(geometry_for(blocks)?, *b"onefold-sim-uuid", [7; 32], Algorithm::Blake3, &settings);
         let (device, superblock) = Device::formatted(&superblock);
+        let bytes = superblock.geometry.device_bytes;
         let accountant = Accountant::divided(settings.memory_bytes, settings.commit_mode.has_log());
         let pool = Pool::keeping(index(settings.memory_bytes / BLOCK_BYTES / 8));
         let engine = Engine::open(superblock, settings, pool, accountant.clone(), Time(0));
-        Ok(Self { engine, device, accountant })
+        Ok(Self { engine, device, bytes, accountant })
     }
 }
 
