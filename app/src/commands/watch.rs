@@ -135,7 +135,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     drop(screen);
     let report = watching.end()?;
     if let Some(file) = page_file {
-        file.write(&page(&report))?;
+        let drawn = page(&report).map_err(|e| Failed::new(Exit::System, format!("the pictures cannot be drawn: {e}")))?;
+        file.write(&drawn)?;
     }
     print(&report, Style::of(arguments.json));
     Ok(())

@@ -1,5 +1,7 @@
 //! The output of commands: one struct for each report, rendered as a table for people or as JSON for programs.
 
+pub mod charts;
+pub mod html;
 pub mod percent;
 pub mod size;
 pub mod table;

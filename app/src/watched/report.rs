@@ -109,25 +109,32 @@ impl Watched {
         share(units, self.totals.all.units)
     }
 
-    fn grid(&self, table: Table, head: &str, all: &[Named]) -> Table {
+    /// Returns the rows of a table of shares: name, bytes, share of all, flushes, and duplicates.
+    pub(super) fn rows(&self, all: &[Named], most: usize) -> Vec<Vec<String>> {
         let row = |named: &Named| {
             let part = named.part;
             let known = share(part.duplicate_blocks, part.units);
             vec![named.name.clone(), Size(part.bytes).to_string(), self.share(part.units), part.flushes.to_string(), known]
         };
-        let rows: Vec<Vec<String>> = all.iter().take(ROWS_MAX).map(row).collect();
+        all.iter().take(most).map(row).collect()
+    }
+
+    fn grid(&self, table: Table, head: &str, all: &[Named]) -> Table {
+        let rows = self.rows(all, ROWS_MAX);
         if rows.is_empty() { table } else { table.line("").grid(&[head, "written", "of all", "flushes", "duplicates"], rows) }
     }
 
-    fn volume_rows(&self) -> Vec<Vec<String>> {
+    /// The headings of the rows of volumes.
+    pub(super) const VOLUME_HEADS: [&str; 7] = ["a volume in mode", "of", "would write", "saved", "found", "flushes", "covers"];
+
+    pub(super) fn volume_rows(&self) -> Vec<Vec<String>> {
         let row = |volume: &Written| {
-            let units = |units: u64| Size(units * BLOCK_BYTES).to_string();
             let saved = volume.client_blocks.saturating_sub(volume.units);
             let covered = volume.ended.as_ref().map_or_else(|| "all".to_owned(), |why| format!("the beginning: {why}"));
             vec![
                 volume.commit_mode.clone(),
-                units(volume.client_blocks),
-                units(volume.units),
+                size_of_units(volume.client_blocks),
+                size_of_units(volume.units),
                 share(saved, volume.client_blocks),
                 share(volume.found_blocks, volume.client_blocks),
                 volume.flushes.to_string(),
@@ -136,11 +143,42 @@ impl Watched {
         };
         self.volumes.iter().map(row).collect()
     }
+
+    /// Returns the facts about the whole, by name.
+    pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
+        let Totals { all, journal, metadata, .. } = self.totals;
+        let totals = &self.totals;
+        let known = totals.known_blocks + totals.zero_blocks;
+        let mut facts = vec![
+            ("disk", format!("{}, {}", self.disk.display(), Size(self.disk_bytes))),
+            ("time", format!("{:.0} s", self.seconds)),
+            ("written", format!("{} in {} requests, {} blocks of 4 KiB", Size(all.bytes), all.requests, all.units)),
+            ("flushes", all.flushes.to_string()),
+            ("journal", format!("{} of the blocks", self.share(journal.units))),
+            ("metadata", format!("{} of the blocks", self.share(metadata.units))),
+            ("duplicates", share(all.duplicate_blocks, known)),
+            ("zeros", share(totals.zero_blocks, known)),
+            ("compressible", format!("{} to half or less", share(totals.compressible_blocks, totals.measured_blocks))),
+            ("discarded", Size(totals.discarded_bytes).to_string()),
+        ];
+        let years = |name, years: Option<f64>| years.map(|years| (name, format!("{years:.1} years at this rate")));
+        let age = self.age.as_ref().map(|age| ("life used", format!("{} % ({})", age.used_percent, age.source)));
+        let unseen = (totals.unknown_blocks > 0).then(|| ("content not seen", self.share(totals.unknown_blocks)));
+        let missing = (self.missing.requests > 0).then(|| ("requests missing", self.missing.requests.to_string()));
+        let left = [years("life left", self.years_left), years("on a volume", self.years_left_on_a_volume)];
+        facts.extend([unseen, missing, age].into_iter().chain(left).flatten());
+        facts
+    }
+}
+
+/// Returns the size of this many blocks of 4 KiB.
+pub(super) fn size_of_units(units: u64) -> String {
+    Size(units * BLOCK_BYTES).to_string()
 }
 
 /// Returns a part of a whole in per cent.
 #[allow(clippy::cast_precision_loss)] // counts far below 2^52
-fn share(part: u64, whole: u64) -> String {
+pub(super) fn share(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
 }
 
@@ -148,38 +186,14 @@ impl Report for Watched {
     const NAME: &'static str = "watch";
 
     fn table(&self) -> Table {
-        let Totals { all, journal, metadata, .. } = self.totals;
-        let totals = &self.totals;
-        let known = totals.known_blocks + totals.zero_blocks;
-        let mut table = Table::new()
-            .row("disk", format!("{}, {}", self.disk.display(), Size(self.disk_bytes)))
-            .row("time", format!("{:.0} s", self.seconds))
-            .row("written", format!("{} in {} requests, {} blocks of 4 KiB", Size(all.bytes), all.requests, all.units))
-            .row("flushes", all.flushes)
-            .row("journal", format!("{} of the blocks", self.share(journal.units)))
-            .row("metadata", format!("{} of the blocks", self.share(metadata.units)))
-            .row("duplicates", share(all.duplicate_blocks, known))
-            .row("zeros", share(totals.zero_blocks, known))
-            .row("compressible", format!("{} to half or less", share(totals.compressible_blocks, totals.measured_blocks)))
-            .row("discarded", Size(totals.discarded_bytes));
-        if totals.unknown_blocks > 0 {
-            table = table.row("content not seen", self.share(totals.unknown_blocks));
-        }
-        if self.missing.requests > 0 {
-            table = table.row("requests missing", self.missing.requests);
-        }
-        if let Some(age) = &self.age {
-            table = table.row("life used", format!("{} % ({})", age.used_percent, age.source));
-        }
-        let years = |years: f64| format!("{years:.1} years at this rate");
-        table = table.row_if("life left", self.years_left.map(years)).row_if("on a volume", self.years_left_on_a_volume.map(years));
+        let mut table = self.facts().into_iter().fold(Table::new(), |table, (name, value)| table.row(name, value));
         for spot in &self.blind_spots {
             table = table.line(spot.as_str());
         }
         table = self.grid(table, "program", &self.programs);
         table = self.grid(table, "kind", &self.kinds);
         table = self.grid(table, "file", &self.files);
-        let heads = ["a volume in mode", "of", "would write", "saved", "found", "flushes", "covers"];
-        table.line("").grid(&heads, self.volume_rows())
+        let rows = self.volume_rows();
+        if rows.is_empty() { table } else { table.line("").grid(&Self::VOLUME_HEADS, rows) }
     }
 }

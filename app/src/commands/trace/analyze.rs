@@ -1,6 +1,5 @@
 //! `trace analyze`: shows the characteristics of each application of traces, and the content that they share.
 
-mod charts;
 mod page;
 mod report;
 

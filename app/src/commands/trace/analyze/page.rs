@@ -1,21 +1,12 @@
 //! The page of an analysis: both tables, with pictures. It uses no script, style sheet or image from anywhere else.
 
-use super::charts::{Bar, DrawError, bars, map};
 use super::report::{AnalysisReport, HEADS, characteristics, mib, number, percent};
+use crate::output::charts::{Bar, DrawError, bars, map};
+use crate::output::html::{document, table};
 use onefold_trace::analyze::{Application, Sharing};
 use std::fmt::Write as _;
 
 const TITLE: &str = "Applications and the content that they share";
-
-const STYLE: &str = "\
-body { font: 16px/1.5 sans-serif; color: #000; background: #fff; max-width: 72rem; margin: 0 auto; padding: 1rem; }
-p { max-width: 50rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .85rem; margin: 1rem 0; }
-th, td { border: 1px solid #999; padding: .15rem .5rem; text-align: right; font-weight: normal; }
-thead th { background: #eee; font-weight: bold; }
-th[scope=row] { text-align: left; }
-";
 
 const DEFINITIONS: &str = "\
 Redundancy is the share of the written blocks of 4 KiB whose content the application had written before, since its trace began. \
@@ -23,31 +14,6 @@ Zeros are a content like others; they are counted apart as well. A block of unkn
 with a column is the share of the row's written blocks whose content the column wrote, too, whenever. The diagonal is the row's own \
 redundancy. Requests are reads and writes. The published means are those of fifteen applications on a phone: Mao et al., \
 Content-aware Trace Collection and I/O Deduplication for Smartphones, section II.B.";
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// Formats a table. The first cell of a row is its heading.
-fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut out = "<div class=\"wide\"><table>\n<thead><tr>".to_owned();
-    for head in heads {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(head));
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for row in rows {
-        for (number, cell) in row.iter().enumerate() {
-            let _ = if number == 0 {
-                write!(out, "<tr><th scope=\"row\">{}</th>", escape(cell))
-            } else {
-                write!(out, "<td>{}</td>", escape(cell))
-            };
-        }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody>\n</table></div>\n");
-    out
-}
 
 /// A column of Table I with a picture.
 struct Column {
@@ -99,9 +65,5 @@ pub fn page(report: &AnalysisReport) -> Result<String, DrawError> {
     if report.has_zeros() {
         body.push_str(&sharing("Table II without zeros", applications, &tables.sharing_without_zeros)?);
     }
-    Ok(format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{TITLE}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
-    ))
+    Ok(document(TITLE, &body))
 }

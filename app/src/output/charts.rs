@@ -1,4 +1,4 @@
-//! The pictures of the page, as SVG: bars of a column of Table I, and a map of Table II. Shades of grey, so that they can be printed.
+//! Pictures of pages, as SVG: bars below each other, and a map of shares. Shades of grey, so that they can be printed.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
