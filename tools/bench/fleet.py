@@ -10,9 +10,8 @@ thousand million records take about 20 GB of disk for the traces, and three time
 import json
 import os
 import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
-
-from live import Place
 
 RECORDS = int(os.environ.get("ONEFOLD_BENCH_FLEET_RECORDS", "100000000"))
 MEMORY = os.environ.get("ONEFOLD_BENCH_FLEET_MEMORY", "4G")
@@ -28,14 +27,14 @@ def synth(folder, requests, seed, *options):
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
-def fleet(place):
+def fleet(place, seed):
     """Makes the folders."""
-    common = place.file("common")
-    synth(common, COMMON_REQUESTS, 0, "--working-set", "1G")
+    common = os.path.join(place, "common")
+    synth(common, COMMON_REQUESTS, seed * 100_000, "--working-set", "1G")
 
     def application(number):
-        folder = place.file(f"application-{number:04}")
-        synth(folder, REQUESTS, number + 1, "--working-set", "8G", "--zero", "3%", "--flush-every", "8")
+        folder = os.path.join(place, f"application-{number:04}")
+        synth(folder, REQUESTS, seed * 100_000 + number + 1, "--working-set", "8G", "--zero", "3%", "--flush-every", "8")
         os.link(os.path.join(common, "000000.parquet"), os.path.join(folder, "000900.parquet"))
         return folder
 
@@ -44,10 +43,10 @@ def fleet(place):
 
 
 def run(_name, options):
-    with Place(options) as place:
-        folders = fleet(place)
+    with tempfile.TemporaryDirectory(prefix="onefold-bench.", dir=options.dir) as place:
+        folders = fleet(place, options.seed)
         traces = sum(os.path.getsize(os.path.join(folder, file)) for folder in folders for file in os.listdir(folder))
-        words = ["bash", "tools/dev/sql.sh", *folders, "--memory", MEMORY, "--dir", place.path, "--json"]
+        words = ["bash", "tools/dev/sql.sh", *folders, "--memory", MEMORY, "--dir", place, "--json"]
         done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
     made = json.loads(done.stdout)
     records = len(folders) * (RECORDS_EACH + COMMON_REQUESTS)
