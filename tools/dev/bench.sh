@@ -71,6 +71,7 @@ need fio python3-libnbd python3
 [[ " ${words[*]} " != *" protected "* && " ${words[*]} " != *" --all "* ]] ||
     need mkfs.ext4 dumpe2fs mkfs.xfs xfs_repair mkfs.btrfs btrfs-map-logical
 [[ " ${words[*]} " != *" observed-"* && " ${words[*]} " != *" --all "* ]] || need bpftool filefrag git
+[[ " ${words[*]} " != *" content-"* && " ${words[*]} " != *" --all "* ]] || need bpftool mkfs.ext4 mkfs.xfs mkfs.btrfs sfdisk
 [[ " ${words[*]} " != *" analyze-fleet "* && " ${words[*]} " != *" --all "* ]] || bash tools/dev/sql.sh --setup
 build_onefold
 build_laboratory

@@ -213,7 +213,7 @@ def size(typed):
 def main():
     parser = argparse.ArgumentParser(prog="./dev sql")
     parser.add_argument("folders", nargs="+", metavar="FOLDER")
-    parser.add_argument("--by", choices=("trace", "process", "stream"), default="trace")
+    parser.add_argument("--by", choices=("trace", "process", "stream", "file", "cgroup"), default="trace")
     parser.add_argument("--engine", choices=("datafusion", "spark"), default="datafusion")
     parser.add_argument("--memory", type=size, default="4G")
     parser.add_argument("--threads", type=int, default=os.cpu_count())

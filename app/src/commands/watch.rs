@@ -30,7 +30,9 @@ const QUEUED_BLOCKS_MAX: u64 = 65_536;
 const LOOK: Duration = Duration::from_millis(100);
 /// The time between two pictures of the screen.
 const DRAW: Duration = Duration::from_secs(1);
-/// The parts of the memory, in sixteenths: the ring, the forecasts, and contents. The rest is for the program.
+/// What the program takes by itself.
+const PROGRAM_BYTES: u64 = 10 << 20;
+/// The parts of the rest, in sixteenths: the ring, the forecasts, and contents. The others are for what waits, and for tables.
 const RING_SHARE: u64 = 2;
 const FORECASTS_SHARE: u64 = 6;
 const CONTENTS_SHARE: u64 = 2;
@@ -55,7 +57,8 @@ pub struct Arguments {
     /// The time to watch, such as 90s, 10m, 24h or 7d. Default: until Ctrl-C.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
-    /// Memory to watch in. Default: a 64th of the machine's, from 32M to 256M. What does not fit is missing from the report, which says so.
+    /// Memory of this process, at most. Default: a 64th of the machine's, from 32M to 256M. What does not fit is missing from the report,
+    /// which says so.
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     memory: Option<Size>,
     /// Do not find out what a volume would have written.
@@ -144,7 +147,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 
 impl Watching {
     fn begin(device: Device, arguments: &Arguments) -> Outcome<Self> {
-        let memory = arguments.memory.map_or_else(default_memory, |size| size.0);
+        let memory = arguments.memory.map_or_else(default_memory, |size| size.0) - PROGRAM_BYTES;
         let system = |what: &str, e: String| Failed::new(Exit::System, format!("{what}: {e}"));
         let fingerprinter = fingerprinter(None, &Naming::Own).map_err(|e| system("no key", e.to_string()))?;
         let ring = (memory / 16 * RING_SHARE).clamp(RING_BYTES.0, RING_BYTES.1);

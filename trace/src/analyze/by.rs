@@ -14,13 +14,15 @@ pub enum By {
     Trace,
     Process,
     Stream,
+    File,
+    Cgroup,
     /// From one mark to the next.
     Phase,
 }
 
 impl By {
     /// Lists all divisions.
-    pub const ALL: [Self; 4] = [Self::Trace, Self::Process, Self::Stream, Self::Phase];
+    pub const ALL: [Self; 6] = [Self::Trace, Self::Process, Self::Stream, Self::File, Self::Cgroup, Self::Phase];
 
     /// Returns the name of the division.
     #[must_use]
@@ -29,6 +31,8 @@ impl By {
             Self::Trace => "trace",
             Self::Process => "process",
             Self::Stream => "stream",
+            Self::File => "file",
+            Self::Cgroup => "cgroup",
             Self::Phase => "phase",
         }
     }
@@ -43,6 +47,8 @@ impl By {
         match self {
             Self::Process => record.process.as_ref(),
             Self::Stream => record.stream.as_ref(),
+            Self::File => record.file.as_ref(),
+            Self::Cgroup => record.cgroup.as_ref(),
             Self::Trace | Self::Phase => None,
         }
     }
