@@ -26,7 +26,7 @@ const volatile __u32 WANT_NAMES = 0;
 const volatile __u64 RANGE_START = 0;
 const volatile __u64 RANGE_END = 0;
 const volatile __u32 WANT_CONTENT = 0;
-const volatile __u32 WANT_WRITERS = 0;
+const volatile __u32 IS_RECORDING = 0;
 /* Addresses of the functions that end a bio; they tell what its bi_private is. 0 where the kernel has no such function or hides it. */
 const volatile __u64 IOMAP_DIRECT_END = 0;
 const volatile __u64 DISK_DIRECT_END = 0;
@@ -78,6 +78,20 @@ struct {
     __type(key, __u64);
     __type(value, struct writer);
 } writers SEC(".maps");
+
+/* For `record` alone: the last file that this processor has told of. Neighbouring bios are often of one file, whose name is known then. */
+struct told {
+    __u64 address, inode;
+    __u32 generation, owner;
+    __u32 is_disk, reserved;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct told);
+} told SEC(".maps");
 
 /* The folio of a page, and the page's number in its file. */
 static __always_inline struct folio *folio_of(unsigned long page, __u64 *number)
@@ -170,6 +184,9 @@ static __always_inline __u32 put_file(struct bio *bio, struct observation *seen)
     struct hlist_node *alias;
     struct dentry *dentry = 0;
     struct inode *inode = 0;
+    struct file *opened = 0;
+    struct told *last = 0;
+    __u32 first = 0, is_told = 0, is_disk;
 
     /* Who submitted it first, then the page: the memory of a direct write may be another file's page cache. */
     if (is(end, IOMAP_DIRECT_END)) {
@@ -178,8 +195,7 @@ static __always_inline __u32 put_file(struct bio *bio, struct observation *seen)
         struct file *file = BPF_CORE_READ(request, ki_filp);
 
         inode = BPF_CORE_READ(file, f_inode);
-        if (WANT_NAMES)
-            dentry = BPF_CORE_READ(file, f_path.dentry);
+        opened = file;
         /* ki_pos stays at the start until all of the request's bios are done; size counts what was submitted, with this one. */
         seen->file_offset = BPF_CORE_READ(request, ki_pos) + BPF_CORE_READ(direct, size) - seen->bytes;
         seen->facts |= FACT_LINEAR;
@@ -203,16 +219,37 @@ static __always_inline __u32 put_file(struct bio *bio, struct observation *seen)
     if (!inode)
         return BYTES_WITHOUT_NAME;
     seen->inode = BPF_CORE_READ(inode, i_ino);
-    seen->owner = BPF_CORE_READ(inode, i_uid.val);
     seen->generation = BPF_CORE_READ(inode, i_generation);
-    if (seen->source == SOURCE_PAGE_CACHE && (BPF_CORE_READ(inode, i_mode) & TYPE_MASK) == BLOCK_DEVICE) {
+    if (IS_RECORDING) {
+        last = bpf_map_lookup_elem(&told, &first);
+        if (!last)
+            return BYTES_WITHOUT_NAME;
+        is_told = last->address == (__u64)inode && last->inode == seen->inode && last->generation == seen->generation;
+    }
+    if (is_told) {
+        seen->owner = last->owner;
+        is_disk = last->is_disk;
+    } else {
+        seen->owner = BPF_CORE_READ(inode, i_uid.val);
+        is_disk = (BPF_CORE_READ(inode, i_mode) & TYPE_MASK) == BLOCK_DEVICE;
+        if (last) {
+            last->address = (__u64)inode;
+            last->inode = seen->inode;
+            last->generation = seen->generation;
+            last->owner = seen->owner;
+            last->is_disk = is_disk;
+        }
+    }
+    if (seen->source == SOURCE_PAGE_CACHE && is_disk) {
         seen->source = SOURCE_DISK_CACHE;
         return BYTES_WITHOUT_NAME;
     }
-    if (WANT_WRITERS && seen->source != SOURCE_DIRECT)
+    if (IS_RECORDING && seen->source != SOURCE_DIRECT)
         put_writer(inode, seen);
-    if (!WANT_NAMES)
+    if (!WANT_NAMES || is_told)
         return BYTES_WITHOUT_NAME;
+    if (opened)
+        dentry = BPF_CORE_READ(opened, f_path.dentry);
     if (!dentry) {
         alias = BPF_CORE_READ(inode, i_dentry.first);
         if (!alias)

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{BLOCK, LoopDisk, has_file_system, may_observe, number_of, run, skipped, start_loader, tagged};
-use onefold_observer::{BLOCK_BYTES, Event, Operation, Place, Request, Wants, Watch};
+use onefold_observer::{BLOCK_BYTES, Event, File, Operation, Place, Request, Wants, Watch};
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -80,10 +80,14 @@ fn file_system(test: &str, kind: &str, make: &[&str]) {
     seen.take(&mut watch);
     assert_eq!(seen.check(disk.device(), 0xC0FF_EE00), WRITTEN / BLOCK, "each block of the file was seen");
     let own = std::process::id();
-    let of_file = seen.requests.iter().filter(|request| {
-        let name = request.observation.file.as_ref().and_then(|file| file.name.as_ref());
+    // The name is told once; the inode always.
+    let named = seen.requests.iter().filter_map(|request| request.observation.file.as_ref()).find(|file| {
+        let name = file.name.as_ref();
         name.is_some_and(|name| name.as_bytes() == b"content.bin")
     });
+    let named = named.expect("the file has its name");
+    let is_it = |file: &File| (file.inode, file.generation) == (named.inode, named.generation);
+    let of_file = seen.requests.iter().filter(|request| request.observation.file.as_ref().is_some_and(is_it));
     let (mut bytes, mut of_own) = (0, 0);
     for request in of_file {
         bytes += request.length;

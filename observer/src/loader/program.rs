@@ -40,7 +40,7 @@ fn load_on(types: &Btf, ends: &Ends, order: &Order) -> Result<Loaded, Refused> {
     for (global, value) in ["RANGE_START", "RANGE_END"].into_iter().zip(&range) {
         loader.set_global(global, value, true);
     }
-    for (global, value) in ["WANT_CONTENT", "WANT_WRITERS"].into_iter().zip(&recorded) {
+    for (global, value) in ["WANT_CONTENT", "IS_RECORDING"].into_iter().zip(&recorded) {
         loader.set_global(global, value, true);
     }
     for (global, address) in ends.globals() {
