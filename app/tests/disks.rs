@@ -1,14 +1,9 @@
 //! `trace record --disk` and `watch`: disks that nothing of Onefold is below.
 
 mod common;
-#[path = "common/home.rs"]
-#[allow(dead_code)] // each test file uses its own part
-mod home;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_onefold");
-
+use common::home::Home;
 use common::{Dice, have, may_mount, run, skipped};
-use home::Home;
 use md5::{Digest, Md5};
 use serde_json::Value;
 use std::collections::HashSet;

@@ -77,6 +77,7 @@ fn parse_memory(typed: &str) -> Result<Size, String> {
 }
 
 /// Returns the memory to watch in where none is given.
+#[allow(clippy::useless_conversion)] // the size of memory has 32 bits on some machines
 fn default_memory() -> u64 {
     let info = rustix::system::sysinfo();
     let all = u64::from(info.totalram) * u64::from(info.mem_unit);
