@@ -1,4 +1,4 @@
-//! What a volume would have written of the requests to a disk: by the engine itself, in virtual time, over a device that only counts.
+//! The forecast of what a volume would have written of the requests to a disk: by the engine itself, in virtual time, over a device that only counts.
 //!
 //! 1. Memory is bounded. A forecast for which it does not suffice ends, and says how much of the requests it covers.
 //! 2. The time is that of the requests; the device takes none. What the engine delays is written when its time comes.
@@ -30,7 +30,7 @@ const SETTLE_NS: u64 = 62_000_000_000;
 const VOLUME_SHARE: u64 = 6;
 const DEVICE_SHARE: u64 = 10;
 
-/// What a volume would have written.
+/// The amounts that a volume would have written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Written {
     pub commit_mode: String,

@@ -66,11 +66,11 @@ impl Running {
     /// Starts it, and waits until the kernel has its program.
     fn start(home: &Home, words: &[&str]) -> Self {
         let mut child = home.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut says = child.stderr.take().unwrap();
-        let mut said = [0; 512];
-        let bytes = std::io::Read::read(&mut says, &mut said).unwrap();
-        let said = String::from_utf8_lossy(&said[..bytes]).into_owned();
-        assert!(said.contains("watching") || said.contains("recording"), "{words:?}: {said}");
+        let mut errors = child.stderr.take().unwrap();
+        let mut line = [0; 512];
+        let bytes = std::io::Read::read(&mut errors, &mut line).unwrap();
+        let line = String::from_utf8_lossy(&line[..bytes]).into_owned();
+        assert!(line.contains("watching") || line.contains("recording"), "{words:?}: {line}");
         Self(child)
     }
 

@@ -242,7 +242,8 @@ def watch_forecast(options):
         host.close()
     must(report["missing"]["requests"] == 0, f"requests are missing: {report['missing']}")
     totals = report["totals"]
-    details = {"content not seen, %": round(100 * totals["unknown_blocks"] / totals["all"]["units"], 2), "watched units": totals["all"]["units"]}
+    all_units = totals["all"]["units"]
+    details = {"content not seen, %": round(100 * totals["unknown_blocks"] / all_units, 2), "watched units": all_units}
     worst = 0.0
     for foretold in report["volumes"]:
         mode = foretold["commit_mode"]

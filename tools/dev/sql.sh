@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compute the tables of `onefold trace analyze` by SQL, for traces that are larger than memory.
 #
-# usage: ./dev sql FOLDER... [--by trace|process|stream|file|cgroup] [--memory SIZE] [--threads N] [--dir DIRECTORY] [--engine ENGINE] [--json]
+# usage: ./dev sql FOLDER... [--by trace|process|stream|file|cgroup] [--memory SIZE] [--threads N] [--dir DIRECTORY]
+#                             [--engine ENGINE] [--json]
 #        ./dev sql --setup [--engine ENGINE]
 #
 #   FOLDER             folders of Parquet files, as `onefold trace import` and `record` make them

@@ -1,6 +1,5 @@
 //! The paths of control groups, by their numbers.
 
-use super::shared;
 use crate::hints::groups::each_below;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ impl Groups {
             self.looked = Some(Instant::now());
             // Groups that are gone keep their paths: their writes come later.
             each_below("", |path, number| {
-                self.paths.insert(number, shared(&format!("/{path}")));
+                self.paths.insert(number, format!("/{path}").into());
             });
         }
         self.paths.get(&number).cloned()

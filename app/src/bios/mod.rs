@@ -1,8 +1,8 @@
-//! The requests of any disk as records of a trace: what the kernel's block layer is asked, with names for content, files and control groups.
+//! The requests of any disk as records of a trace, as the kernel's block layer gets them, with names for content, files and control groups.
 //!
 //! 1. Whoever uses the disk never waits: what finds no room in the ring is counted.
 //! 2. Content stays in the ring until it is named, by a thread of low priority; [`ROUND_BLOCKS`] of it are copied at most.
-//! 3. This process's own requests are left out. What a file system writes because of them, its journal, is not told apart.
+//! 3. This process's own requests are left out. What a file system writes because of them, its journal, stays among the others.
 
 mod device;
 mod groups;
@@ -15,7 +15,7 @@ pub use device::Device;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::hints::sight::LOADER;
 use groups::Groups;
-use named::{Blocks, Named};
+use named::{Blocks, Named, ROUND_BLOCKS};
 use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::units::Bytes;
 use onefold_observer::{Event, Observation, Operation, Refused, Request, Source, Wants, Watch};
@@ -25,11 +25,8 @@ use onefold_trace::text::names::Names;
 use paths::Paths;
 use serde::Serialize;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// The most blocks whose content is copied out of the ring before it is named.
-pub const ROUND_BLOCKS: usize = 64;
 /// The part of the ring beyond which sizes are not measured: to compress a block takes ten times as long as to name it.
 const BUSY: f64 = 0.125;
 /// The most requests that wait until content is named.
@@ -245,9 +242,4 @@ fn failed(refused: &Refused, device: &Device) -> Failed {
         Refused::Memory { .. } => Failed::new(Exit::Usage, message),
         _ => Failed::new(Exit::System, message),
     }
-}
-
-/// Returns shared text.
-fn shared(text: &str) -> Arc<str> {
-    Arc::from(text)
 }

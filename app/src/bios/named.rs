@@ -1,6 +1,5 @@
 //! Content that comes before its request, and gets names.
 
-use super::ROUND_BLOCKS;
 use crate::runtime::recording::entry::NAME_BYTES;
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, index};
@@ -9,6 +8,8 @@ use onefold_trace::record::{Block, ContentName, NAME_BYTES_MAX};
 use onefold_trace::size::size_of;
 use std::collections::HashMap;
 
+/// The most blocks whose content is copied out of the ring before it is named.
+pub const ROUND_BLOCKS: usize = 64;
 /// The most bios whose content may wait for its request. Their requests may be lost.
 const BIOS_MAX: usize = 1024;
 

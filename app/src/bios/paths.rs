@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // open_by_handle_at
 
-use super::{Device, shared};
+use super::device::Device;
 use crate::hints::sight::disk_at;
 use crate::names::mounts;
 use onefold_observer::{Disk, File, Place, Source};
@@ -34,7 +34,7 @@ impl Paths {
         Self { disk: device.place.disk, folders: Vec::new(), looked: None, known: HashMap::new() }
     }
 
-    /// Returns the path of a file, or else its name; none of what is no file.
+    /// Returns the path of a file, or its name where the path is not known; none of what is no file.
     pub fn of(&mut self, file: &File) -> Option<Arc<str>> {
         if file.inode == 0 || matches!(file.source, Source::DiskCache | Source::Disk | Source::XfsBuffer) {
             return None;
@@ -52,7 +52,7 @@ impl Paths {
         }
         let name = file.name.as_ref();
         let path = self.folders.iter().find_map(|folder| path_in(folder, file).ok().flatten());
-        let path = path.or_else(|| name.map(|name| shared(&String::from_utf8_lossy(name.as_bytes()))));
+        let path = path.or_else(|| name.map(|name| String::from_utf8_lossy(name.as_bytes()).into()));
         self.known.insert(key, path.clone());
         path
     }
@@ -103,5 +103,5 @@ fn path_in(folder: &fs::File, file: &File) -> io::Result<Option<Arc<str>>> {
     let path = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()))?;
     let is_it = opened.metadata()?.ino() == file.inode;
     let is_named = file.name.as_ref().is_none_or(|name| path.file_name().is_some_and(|last| last.as_bytes() == name.as_bytes()));
-    Ok((is_it && is_named && path.is_absolute()).then(|| shared(&path.to_string_lossy())))
+    Ok((is_it && is_named && path.is_absolute()).then(|| path.to_string_lossy().into()))
 }

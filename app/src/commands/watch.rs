@@ -6,7 +6,7 @@ use crate::bios::{Bios, Device};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::forecast::Forecasts;
 use crate::output::size::Size;
-use crate::output::{Style, complain, print, render};
+use crate::output::{Style, complain, print};
 use crate::runtime::recording::idle::yield_to_others;
 use crate::runtime::recording::{Naming, fingerprinter};
 use crate::traces::stopped_by_signals;
@@ -30,7 +30,7 @@ const QUEUED_BLOCKS_MAX: u64 = 65_536;
 const LOOK: Duration = Duration::from_millis(100);
 /// The time between two pictures of the screen.
 const DRAW: Duration = Duration::from_secs(1);
-/// What the program takes by itself.
+/// The memory that the program takes by itself, in bytes.
 const PROGRAM_BYTES: u64 = 10 << 20;
 /// The parts of the rest, in sixteenths: the ring, the forecasts, and contents. The others are for what waits, and for tables.
 const RING_SHARE: u64 = 2;
@@ -57,8 +57,8 @@ pub struct Arguments {
     /// The time to watch, such as 90s, 10m, 24h or 7d. Default: until Ctrl-C.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
-    /// Memory of this process, at most. Default: a 64th of the machine's, from 32M to 256M. What does not fit is missing from the report,
-    /// which says so.
+    /// Memory of this process, at most. Default: a 64th of the machine's, from 32M to 256M. The report counts what does not
+    /// fit.
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     memory: Option<Size>,
     /// Do not find out what a volume would have written.
@@ -234,11 +234,6 @@ impl PageFile {
     fn write(&self, page: &str) -> Outcome {
         fs::write(&self.path, page).map_err(|e| Failed::system(format!("--html {}", self.path.display()), e))
     }
-}
-
-/// Returns the report as lines.
-fn lines_of(report: &Watched) -> String {
-    render(report, Style::Table)
 }
 
 #[cfg(test)]

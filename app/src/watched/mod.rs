@@ -2,6 +2,7 @@
 //!
 //! Memory is bounded: of programs, kinds and files the largest are kept, and contents are counted in a sample where there are too many.
 
+pub mod amounts;
 pub mod life;
 pub mod page;
 pub mod report;
@@ -9,9 +10,8 @@ mod shares;
 
 use crate::estimate::contents::{Contents, Seen};
 use crate::estimate::kinds::Kinds;
+use amounts::{Hour, Named, Part, Totals};
 use onefold_trace::record::{Block, ContentName, Op, Record};
-use report::{Hour, Named, Totals};
-use serde::Serialize;
 use shares::Shares;
 use std::path::Path;
 
@@ -39,16 +39,6 @@ pub struct Account {
     hours: Vec<Hour>,
     contents: Contents,
     endings: Kinds,
-}
-
-/// What one request adds to a share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Part {
-    pub requests: u64,
-    pub bytes: u64,
-    pub units: u64,
-    pub flushes: u64,
-    pub duplicate_blocks: u64,
 }
 
 impl Account {

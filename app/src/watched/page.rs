@@ -1,6 +1,7 @@
 //! The report of a watch as one page of HTML with pictures.
 
-use super::report::{Hour, Named, Watched, share, size_of_units};
+use super::amounts::{Hour, Named};
+use super::report::{Watched, share, size_of_units};
 use crate::output::charts::{Bar, DrawError, bars};
 use crate::output::html::{document, escape, table};
 use crate::output::size::Size;

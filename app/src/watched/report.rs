@@ -1,7 +1,8 @@
 //! The report of a watch, as a table and as JSON.
 
+use super::Account;
+use super::amounts::{Hour, Named, Totals};
 use super::life::Age;
-use super::{Account, Part};
 use crate::bios::Missing;
 use crate::forecast::Written;
 use crate::output::Report;
@@ -18,39 +19,6 @@ const ROWS_MAX: usize = 12;
 const FILES_MAX: usize = 200;
 const DAY_S: u64 = 86_400;
 
-/// What was written in all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Totals {
-    pub all: Part,
-    /// The journal of the file system, and its other metadata.
-    pub journal: Part,
-    pub metadata: Part,
-    pub discarded_bytes: u64,
-    /// Blocks whose content was seen, without zeros.
-    pub known_blocks: u64,
-    pub zero_blocks: u64,
-    pub unknown_blocks: u64,
-    /// Of the known blocks, those that were compressed on trial, their bytes then, and those that are half as large or less.
-    pub measured_blocks: u64,
-    pub compressed_bytes: u64,
-    pub compressible_blocks: u64,
-}
-
-/// A share with its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Named {
-    pub name: String,
-    #[serde(flatten)]
-    pub part: Part,
-}
-
-/// What was written within an hour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Hour {
-    #[serde(flatten)]
-    pub all: Part,
-}
-
 /// The report of a watch.
 #[derive(Clone, Debug, Serialize)]
 pub struct Watched {
@@ -62,14 +30,14 @@ pub struct Watched {
     pub kinds: Vec<Named>,
     pub files: Vec<Named>,
     pub hours: Vec<Hour>,
-    /// What a volume would have written, by commit mode.
+    /// The forecasts of a volume, by commit mode.
     pub volumes: Vec<Written>,
     pub age: Option<Age>,
     /// Years until the device is worn out at this rate, and with a volume that packs; none where the device does not tell enough.
     pub years_left: Option<f64>,
     pub years_left_on_a_volume: Option<f64>,
     pub missing: Missing,
-    /// What was not seen at all.
+    /// The things that were not seen at all, as sentences.
     pub blind_spots: Vec<String>,
 }
 

@@ -1,7 +1,6 @@
 //! Shares by name, of which the largest are kept.
 
-use super::Part;
-use super::report::Named;
+use super::amounts::{Named, Part};
 use std::collections::HashMap;
 
 /// The name of all that are not kept.
@@ -12,17 +11,6 @@ pub(super) struct Shares {
     by_name: HashMap<String, Part>,
     others: Part,
     most: usize,
-}
-
-impl Part {
-    /// Adds another one.
-    pub(super) fn add(&mut self, more: Self) {
-        self.requests += more.requests;
-        self.bytes += more.bytes;
-        self.units += more.units;
-        self.flushes += more.flushes;
-        self.duplicate_blocks += more.duplicate_blocks;
-    }
 }
 
 impl Shares {

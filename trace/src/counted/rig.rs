@@ -2,8 +2,8 @@
 //!
 //! 1. An operation of the device completes at the time that its [`Times`] say; operations of one moment complete in the order of issue.
 //! 2. At one moment completions come first, then the client, then the machine's own timer.
-//! 3. Any [`Stepped`] machine is driven in the same way. Anything that is never allowed (to report damage, go read-only, close unclean) ends the
-//!    run with an error.
+//! 3. Any [`Stepped`] machine is driven in the same way. Anything that is never allowed (to report damage, go read-only, close unclean)
+//!    ends the run with an error.
 
 use super::device::Device;
 use super::slots::Slots;

@@ -265,7 +265,7 @@ mod tests {
     fn every_field_comes_back() {
         let mut record = Record::new(7, Op::Write, Bytes(4096), Bytes(12288));
         (record.fua, record.pid, record.process, record.note) = (true, Some(3), Some("a, \"b\"".into()), Some("".into()));
-        (record.file, record.cgroup) = (Some("/home/a,b".into()), Some("/user.slice".into()));
+        (record.file, record.cgroup) = (Some("/srv/a,b".into()), Some("/user.slice".into()));
         let mut bytes = [0; NAME_BYTES_MAX];
         bytes[..3].copy_from_slice(&[1, 2, 0xff]);
         record.blocks = vec![
@@ -281,7 +281,10 @@ mod tests {
         let (read, header_read) = read(&text);
         assert_eq!((read.expect("well-formed"), header_read), (records, header), "{text}");
         assert!(
-            text.ends_with("7,write,true,4096,12288,3,\"a, \"\"b\"\"\",,,,\"\",\"/home/a,b\",/user.slice,0 0102ff ?,? 192 ?\n8,flush,false,0,0,,,,,,,,,,\n"),
+            text.ends_with(concat!(
+                "7,write,true,4096,12288,3,\"a, \"\"b\"\"\",,,,\"\",\"/srv/a,b\",/user.slice,0 0102ff ?,? 192 ?\n",
+                "8,flush,false,0,0,,,,,,,,,,\n"
+            )),
             "{text}"
         );
     }

@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Path, label, UUID, or where it is attached.
     #[arg(required_unless_present = "disk", conflicts_with = "disk")]
     volume: Option<String>,
-    /// Block device to record in place of a volume: a disk, a partition, or what is mapped or looped onto another one.
+    /// Block device to record instead of a volume: a disk, a partition, or what is mapped or looped onto another one.
     #[arg(long, value_name = "DEVICE")]
     disk: Option<PathBuf>,
     /// Memory for requests and content that wait for the recorder, with --disk: a power of two; 256K at least.

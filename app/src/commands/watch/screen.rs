@@ -1,7 +1,7 @@
 //! The screen of a watch.
 
-use super::lines_of;
 use crate::exit::{Failed, Outcome};
+use crate::output::{Style, render};
 use crate::watched::report::Watched;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -42,7 +42,7 @@ impl Screen {
 
     /// Draws the report.
     pub fn draw(&mut self, report: &Watched) -> Outcome {
-        let text = lines_of(report);
+        let text = render(report, Style::Table);
         let all: Vec<&str> = text.lines().collect();
         self.scrolled = self.scrolled.min(all.len().saturating_sub(1));
         let lines: Vec<Line<'_>> = all[self.scrolled..].iter().map(|line| Line::from(*line)).collect();
