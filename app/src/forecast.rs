@@ -1,4 +1,4 @@
-//! The forecast of what a volume would have written of the requests to a disk: by the engine itself, in virtual time, over a device that only counts.
+//! The forecast of what a volume would have written of a disk's requests: by the engine, in virtual time, on a device that only counts.
 //!
 //! 1. Memory is bounded. A forecast for which it does not suffice ends, and says how much of the requests it covers.
 //! 2. The time is that of the requests; the device takes none. What the engine delays is written when its time comes.
