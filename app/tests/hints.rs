@@ -220,6 +220,41 @@ fn what_a_rule_names_is_not_deduplicated() {
 
 /// A path is known by its inode: the name may change, and what others write to the same place is theirs.
 #[test]
+fn streams_are_counted_apart() {
+    let test = "streams_are_counted_apart";
+    let Some(mounted) = Mounted::new(test, &[]) else { return };
+    mounted.home.says(0, &["hint", "add", IMAGE, "--stream", "photos", "--file", "*.raw"]);
+    mounted.home.says(0, &["hint", "add", IMAGE, "--stream", "metadata", "--meta"]);
+    if !mounted.observes(test) {
+        return;
+    }
+    let bytes = noise(3, 64);
+    mounted.write("a.raw", &bytes);
+    mounted.write("b.raw", &bytes);
+    mounted.write("c.txt", &noise(4, 32));
+    let streams = mounted.stats()["streams"].clone();
+    let of = |name: &str, what: &str| {
+        let found = streams.as_array().unwrap().iter().find(|stream| stream["stream"] == name);
+        found.unwrap_or_else(|| panic!("{name}: {streams}"))[what].as_u64().unwrap()
+    };
+    assert_eq!((of("photos", "client_units"), of("photos", "duplicates"), of("photos", "new_blocks")), (128, 64, 64));
+    assert!(of("metadata", "client_units") > 0 && of("(unknown)", "client_units") >= 32, "{streams}");
+    let shown = mounted.home.says(0, &["stats", IMAGE, "--by-stream"]);
+    assert!(shown.contains("photos") && shown.contains("50 %"), "{shown}");
+    assert!(mounted.home.says(0, &["hint", "list", IMAGE]).contains("stream photos"));
+    assert!(mounted.home.says(0, &["top", "--once"]).contains("photos"));
+    // A sixteenth has no number.
+    for number in 0..13 {
+        mounted.home.says(0, &["hint", "add", IMAGE, "--stream", &format!("s{number}"), "--meta"]);
+    }
+    mounted.home.complaint(11, &["hint", "add", IMAGE, "--stream", "more", "--meta"], "no room for another");
+    mounted.home.complaint(2, &["hint", "add", IMAGE, "--stream", "nothing"], "matches nothing");
+    run(Command::new("umount").arg(mounted.home.path("mnt")));
+    mounted.home.says(0, &["detach", IMAGE]);
+    mounted.home.complaint(3, &["stats", IMAGE, "--by-stream"], "is not attached");
+}
+
+#[test]
 fn a_file_is_followed() {
     let test = "a_file_is_followed";
     let Some(volume) = Mounted::new(test, &[]) else { return };

@@ -2,6 +2,7 @@
 
 use crate::format::unit::{UnitKind, UnitWriter};
 use crate::interface::Class;
+use crate::policy::{STREAMS, Stream};
 use crate::units::{BLOCK_BYTES, count};
 
 /// Counts of one class of device operations.
@@ -40,6 +41,8 @@ pub struct Ledger {
     pub zeroes: u64,
     pub new_blocks: u64,
     pub unchanged: u64,
+    /// The same by the stream that the blocks belong to.
+    pub streams: [StreamCounts; STREAMS],
     /// New blocks that were deferred: they got a checksum, and no fingerprint.
     pub deferred: u64,
     /// New blocks of content that the index knows, but in a run that is too short to be linked to.
@@ -59,6 +62,24 @@ pub struct Ledger {
     pub log_epochs: LogEpochs,
 }
 
+/// Client units of one stream, by their content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamCounts {
+    pub duplicates: u64,
+    pub zeroes: u64,
+    pub new_blocks: u64,
+    pub unchanged: u64,
+}
+
+/// The place that a client's unit got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    Duplicate,
+    Zero,
+    New,
+    Unchanged,
+}
+
 /// Writes of clients, as they are counted when they arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClientWrites {
@@ -68,6 +89,18 @@ pub(crate) struct ClientWrites {
 }
 
 impl Ledger {
+    /// A unit of a stream has its place.
+    pub(crate) fn placed(&mut self, stream: Stream, placed: Placed) {
+        let of_stream = &mut self.streams[stream.number()];
+        let counts = match placed {
+            Placed::Duplicate => [&mut self.duplicates, &mut of_stream.duplicates],
+            Placed::Zero => [&mut self.zeroes, &mut of_stream.zeroes],
+            Placed::New => [&mut self.new_blocks, &mut of_stream.new_blocks],
+            Placed::Unchanged => [&mut self.unchanged, &mut of_stream.unchanged],
+        };
+        counts.into_iter().for_each(|count| *count += 1);
+    }
+
     /// Writes have arrived.
     pub(crate) fn arrived(&mut self, writes: ClientWrites) {
         self.client_writes += writes.requests;

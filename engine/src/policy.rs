@@ -1,7 +1,8 @@
 //! Policies: the treatment of blocks because of what is known of them beforehand (Using Hints, section 3).
 //!
 //! 1. A policy is advice: a wrong, late or missing one costs duplicates or units, never data.
-//! 2. A request brings one for each of its blocks. What holds for a block in the end, `Store::policy_of` says, and nobody else.
+//! 2. A block belongs to a stream: who it comes from. Blocks of which that is not known are a stream, too.
+//! 3. A request brings one for each of its blocks. What holds for a block in the end, `Store::policy_of` says, and nobody else.
 
 use std::sync::Arc;
 
@@ -13,6 +14,31 @@ const APART: u8 = 1;
 const PLAIN: u8 = 2;
 const UNINDEXED: u8 = 4;
 const PREFETCHED: u8 = 8;
+const STREAM_SHIFT: u32 = 4;
+
+/// The number of streams, the unknown one included.
+pub const STREAMS: usize = 16;
+
+/// The stream of a block: who it comes from, as a small number (APP-Dedupe, section III).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stream(u8);
+
+impl Stream {
+    /// The stream of blocks of which it is not known.
+    pub const UNKNOWN: Self = Self(0);
+
+    /// Returns the stream of this number; none from [`STREAMS`] on.
+    #[must_use]
+    pub fn new(number: usize) -> Option<Self> {
+        u8::try_from(number).ok().filter(|_| number < STREAMS).map(Self)
+    }
+
+    /// Its number, 0 for the unknown one.
+    #[must_use]
+    pub fn number(self) -> usize {
+        usize::from(self.0)
+    }
+}
 
 impl Policy {
     /// The policy of a block of which nothing is known.
@@ -42,10 +68,23 @@ impl Policy {
         Self(self.0 | PREFETCHED)
     }
 
-    /// The policy that asks for all that either of two asks for.
+    /// The policy, and the block belongs to this stream.
+    #[must_use]
+    pub const fn of_stream(self, stream: Stream) -> Self {
+        Self(self.0 & ((1 << STREAM_SHIFT) - 1) | stream.0 << STREAM_SHIFT)
+    }
+
+    /// The policy that asks for all that either of two asks for. The stream is that of the first one, if that knows it.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        let stream = if self.stream().0 == 0 { other.stream() } else { self.stream() };
+        Self(self.0 | other.0).of_stream(stream)
+    }
+
+    /// The stream that the block belongs to.
+    #[must_use]
+    pub const fn stream(self) -> Stream {
+        Stream(self.0 >> STREAM_SHIFT)
     }
 
     /// Whether the block stays apart: it has a checksum and no fingerprint.
@@ -111,6 +150,22 @@ mod tests {
         assert!(!plain.is_apart() && !plain.compresses() && plain.is_indexed());
         assert!(!unindexed.is_apart() && unindexed.compresses() && !unindexed.is_indexed());
         assert!(plain.and(unindexed) == Policy::DEFAULT.unindexed().plain());
+    }
+
+    #[test]
+    fn a_stream_goes_along_and_the_first_one_counts() {
+        let [one, last] = [1, STREAMS - 1].map(|number| Stream::new(number).expect("there are as many"));
+        assert_eq!(Stream::new(STREAMS), None);
+        let policy = Policy::DEFAULT.prefetched().of_stream(last).apart();
+        assert!(
+            policy.stream() == last
+                && policy.is_apart()
+                && policy.is_prefetched()
+                && policy.compresses() == Policy::DEFAULT.apart().compresses()
+        );
+        assert_eq!(policy.and(Policy::DEFAULT.of_stream(one).plain()), policy.plain());
+        assert_eq!(Policy::DEFAULT.plain().and(Policy::DEFAULT.of_stream(one)), Policy::DEFAULT.plain().of_stream(one));
+        assert_eq!(policy.of_stream(Stream::UNKNOWN).stream(), Stream::UNKNOWN);
     }
 
     #[test]

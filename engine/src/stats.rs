@@ -6,7 +6,7 @@ use crate::format::superblock::ScrubPart;
 use crate::index::PrefetchCounts;
 pub use crate::index::{Fill, SkippedCounts};
 pub use crate::interface::{Progress, Unpacked};
-pub use crate::ledger::{Count, EpochCounts, Ledger, LogEpochs, RIDES_BYTES_MAX, Units};
+pub use crate::ledger::{Count, EpochCounts, Ledger, LogEpochs, RIDES_BYTES_MAX, StreamCounts, Units};
 pub use crate::space::RemovedLinks;
 
 /// The blocks that the log uses.

@@ -248,10 +248,10 @@ def watch_forecast(options):
     for foretold in report["volumes"]:
         mode = foretold["commit_mode"]
         must(foretold["ended"] is None, f"the forecast ended: {foretold}")
-        disk = Disk(os.path.join(options.dir, f"volume-{mode}"), 6 * GIB)
+        disk = Disk(os.path.join(options.dir, f"volume-{mode}"), 4 * GIB)
         at = f"{disk.path}.mnt"
         try:
-            onefold.run("create", "--size", "4G", "--commit-mode", mode, disk.device)
+            onefold.run("create", "--commit-mode", mode, disk.device)
             volume = Attached(disk.device)
             call(*ext4, volume.device)
             os.makedirs(at)

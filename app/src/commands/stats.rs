@@ -16,6 +16,7 @@ use crate::output::{self, Report, Style, Watch};
 use crate::runtime::extents::ExtentCounts;
 use crate::runtime::layouts::Protection;
 use crate::runtime::lived::Lived;
+use crate::runtime::streams::StreamUnits;
 use crate::runtime::tally::Count;
 use crate::runtime::volume_counts::{Dedup, Efficiency, Saved, Space, VolumeCounts};
 use content::Stats;
@@ -43,6 +44,9 @@ pub struct Arguments {
     /// Count the extents, too: the runs of data that lie together on the device. It reads the whole map.
     #[arg(long, conflicts_with = "prometheus")]
     extents: bool,
+    /// Show the blocks of each stream, too: who they came from, by the rules of `hint add --stream`.
+    #[arg(long, conflicts_with = "prometheus")]
+    by_stream: bool,
     #[command(flatten)]
     watch: Watch,
 }
@@ -72,6 +76,9 @@ impl Report for Stats {
         if !self.attached {
             return table.line("It is not attached: what a server counts, this cannot tell.");
         }
+        if self.is_by_stream {
+            table = table.line("").grid(&["stream", "written", "new", "found"], self.counts.streams.iter().map(stream_row).collect());
+        }
         table = table.line("").grid(&["clients", "requests", "bytes"], rows(&self.counts.client));
         table = table.line("").grid(&["device", "commands", "bytes"], rows(&self.counts.device));
         super::status::memory(table, &self.memory)
@@ -92,6 +99,12 @@ impl Stats {
     fn available(&self) -> String {
         self.available_bytes.map_or_else(|| format!("not known: {}", self.unknown), |bytes| format!("{} for new content", Size(bytes)))
     }
+}
+
+fn stream_row(of: &StreamUnits) -> Vec<String> {
+    let blocks = |units: u64| Size(units * BLOCK_BYTES).to_string();
+    let found = of.found_percent().map_or_else(|| "-".to_owned(), |percent| Percent(percent).to_string());
+    vec![of.stream.clone(), blocks(of.client_units), blocks(of.new_blocks), found]
 }
 
 /// Says in a line what the disks below the store have written.
@@ -257,9 +270,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
             let Found { path, attached } = find(name)?;
             match attached {
                 Some(record) if arguments.extents => with_extents(&record),
-                Some(record) => Stats::of_attached(&record),
+                Some(record) => Stats::of_attached(&record).map(|stats| Stats { is_by_stream: arguments.by_stream, ..stats }),
                 None if arguments.extents => Err(Failed::new(Exit::NotFound, format!("{} is not attached", path.display()))
                     .next(format!("`onefold check {}` counts the extents of a volume that nobody serves.", path.display()))),
+                None if arguments.by_stream => Err(Failed::new(Exit::NotFound, format!("{} is not attached", path.display()))
+                    .next("A server counts streams since it began.")),
                 None => Stats::of_detached(&path),
             }
         }),

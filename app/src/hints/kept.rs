@@ -5,6 +5,7 @@ use crate::device::backing::Backing;
 use crate::exit::{Exit, Failed, Outcome};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::format::{Notes, NotesArea, Superblock};
+use onefold_engine::policy::{STREAMS, Stream};
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, count, index};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -30,23 +31,32 @@ pub struct Kept {
     pub next: u32,
     /// Files that are compressed already are not compressed again.
     pub spares_compressed: bool,
+    /// The names of streams, from number 1 on. A name keeps its number: what lies on the medium was placed by it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<String>,
 }
 
 impl Default for Kept {
     fn default() -> Self {
-        Self { rules: Vec::new(), next: 1, spares_compressed: true }
+        Self { rules: Vec::new(), next: 1, spares_compressed: true, streams: Vec::new() }
     }
 }
 
 impl Kept {
     /// Adds rules. Returns their numbers.
-    pub fn add(&mut self, rules: Vec<Rule>) -> Vec<u32> {
+    ///
+    /// # Errors
+    /// When they name more streams than there may be.
+    pub fn add(&mut self, rules: Vec<Rule>) -> Outcome<Vec<u32>> {
         let first = self.next;
         for rule in rules {
+            if let Some(name) = &rule.stream {
+                name_stream(&mut self.streams, name).ok_or_else(|| too_many_streams(name))?;
+            }
             self.rules.push(Numbered { number: self.next, rule });
             self.next += 1;
         }
-        (first..self.next).collect()
+        Ok((first..self.next).collect())
     }
 
     /// Removes the rule of this number. Whether there was one.
@@ -55,6 +65,21 @@ impl Kept {
         self.rules.retain(|rule| rule.number != number);
         self.rules.len() < before
     }
+}
+
+/// Returns the stream of this name, which is added to the others if it is new. None if there are too many.
+pub fn name_stream(streams: &mut Vec<String>, name: &str) -> Option<Stream> {
+    let known = streams.iter().position(|known| known == name);
+    let stream = Stream::new(known.unwrap_or(streams.len()) + 1)?;
+    if known.is_none() {
+        streams.push(name.to_owned());
+    }
+    Some(stream)
+}
+
+fn too_many_streams(name: &str) -> Failed {
+    let message = format!("--stream {name}: the volume has {} streams already, and no room for another", STREAMS - 1);
+    Failed::new(Exit::State, message).next("Give the name of one that is there; `onefold hint list` shows them.")
 }
 
 /// The place of the rules in an open store.

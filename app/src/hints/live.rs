@@ -5,10 +5,10 @@
 //!    in its old place is not its own. Where nothing was seen, its place when the rule was made has to do.
 
 use super::groups::each_below;
-use super::kept::{Kept, Numbered};
+use super::kept::{Kept, Numbered, name_stream};
 use super::rule::{Lives, Marked, Range, Rule, policy_of};
-use onefold_engine::policy::Policy;
-use onefold_observer::{File, Lifetime, Observation};
+use onefold_engine::policy::{Policy, Stream};
+use onefold_observer::{File, Lifetime, Observation, Source};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wildmatch::WildMatch;
@@ -17,6 +17,8 @@ use wildmatch::WildMatch;
 #[derive(Default)]
 pub struct Live {
     rules: Vec<LiveRule>,
+    /// The names of streams, from number 1 on: those of the volume, and behind them those of its configuration.
+    streams: Vec<String>,
     pub(super) spares_compressed: bool,
     /// The blocks that the files of `spares_compressed` have brought.
     pub(super) compressed: AtomicU64,
@@ -59,12 +61,15 @@ impl Live {
     pub fn new(kept: &Kept, configured: &[Rule], before: &Self) -> Self {
         let of_volume = kept.rules.iter().map(|Numbered { number, rule }| (Some(*number), rule));
         let of_configuration = configured.iter().map(|rule| (None, rule));
+        let mut streams = kept.streams.clone();
         let rules = of_volume.chain(of_configuration).map(|(number, rule)| {
+            let stream = rule.stream.as_deref().and_then(|name| name_stream(&mut streams, name)).unwrap_or_default();
             let known = before.rules.iter().find(|known| known.number == number && known.rule == *rule);
-            LiveRule::new(number, rule.clone(), known.map_or(0, |known| known.matched.load(Ordering::Relaxed)))
+            LiveRule::new(number, rule.clone(), stream, known.map_or(0, |known| known.matched.load(Ordering::Relaxed)))
         });
         let compressed = before.compressed.load(Ordering::Relaxed).into();
-        Self { rules: rules.collect(), spares_compressed: kept.spares_compressed, compressed }
+        let rules = rules.collect();
+        Self { rules, streams, spares_compressed: kept.spares_compressed, compressed }
     }
 
     /// Whether no request can match.
@@ -112,6 +117,11 @@ impl Live {
         self.rules.iter().map(matched)
     }
 
+    /// The names of streams, from number 1 on.
+    pub(super) fn streams(&self) -> &[String] {
+        &self.streams
+    }
+
     /// The LBNs that rules have protected.
     pub(super) fn protected(&self) -> impl Iterator<Item = Range> + '_ {
         self.rules.iter().filter_map(|rule| rule.rule.protected())
@@ -124,8 +134,8 @@ impl Live {
 }
 
 impl LiveRule {
-    fn new(number: Option<u32>, rule: Rule, matched: u64) -> Self {
-        let policy = policy_of(&rule.act);
+    fn new(number: Option<u32>, rule: Rule, stream: Stream, matched: u64) -> Self {
+        let policy = policy_of(&rule.act).of_stream(stream);
         let file = rule.file.as_deref().map(WildMatch::new);
         let cgroups = rule.cgroup.as_deref().map(groups_below).unwrap_or_default();
         let files = Files::of(&rule.files);
@@ -133,7 +143,7 @@ impl LiveRule {
     }
 
     fn matches(&self, lbn: u64, seen: Option<&Observation>) -> bool {
-        let Rule { process, cgroup, meta, lifetime, lbn: range, files, .. } = &self.rule;
+        let Rule { process, cgroup, uid, meta, lifetime, lbn: range, files, .. } = &self.rule;
         let file = seen.and_then(|seen| seen.file.as_ref());
         let name = file.and_then(|file| file.name.as_ref());
         range.is_none_or(|range| range.has(lbn))
@@ -141,6 +151,7 @@ impl LiveRule {
             && lifetime.is_none_or(|lives| seen.is_some_and(|seen| is_lifetime(lives, seen.lifetime)))
             && process.as_ref().is_none_or(|name| seen.is_some_and(|seen| seen.comm.as_bytes() == name.as_bytes()))
             && (cgroup.is_none() || seen.is_some_and(|seen| self.cgroups.contains(&seen.cgroup)))
+            && uid.is_none_or(|uid| file.is_some_and(|file| has_owner(file) && file.uid == uid))
             && self.file.as_ref().is_none_or(|glob| name.is_some_and(|name| glob.matches(&String::from_utf8_lossy(name.as_bytes()))))
             && (files.is_empty() || self.files.has(lbn, seen, file))
     }
@@ -173,6 +184,11 @@ impl Files {
     }
 }
 
+/// Whether it is a file of somebody: what the file system keeps for itself is not.
+const fn has_owner(file: &File) -> bool {
+    file.inode != 0 && !matches!(file.source, Source::DiskCache)
+}
+
 fn is_lifetime(wanted: Lives, seen: Lifetime) -> bool {
     matches!(
         (wanted, seen),
@@ -196,7 +212,7 @@ fn groups_below(path: &str) -> HashSet<u64> {
 mod tests {
     use super::*;
     use crate::hints::rule::Act;
-    use onefold_observer::{Operation, Source};
+    use onefold_observer::Operation;
 
     fn live(rule: Rule) -> Live {
         Live::new(&Kept { spares_compressed: false, ..Kept::default() }, &[rule], &Live::default())
@@ -257,12 +273,30 @@ mod tests {
         assert!(live.wants().names && !live.wants().reads);
     }
 
+    #[test]
+    fn a_stream_has_a_number_and_files_an_owner() {
+        let of = |stream: &str, uid| Rule { stream: Some(stream.into()), uid: Some(uid), ..Rule::default() };
+        let mut kept = Kept { spares_compressed: false, ..Kept::default() };
+        kept.add(vec![of("mail", 1000), of("photos", 1001), of("mail", 1002)]).expect("there is room");
+        let live = Live::new(&kept, &[of("maps", 1003)], &Live::default());
+        assert_eq!(live.streams(), ["mail", "photos", "maps"]);
+        let number = |uid, source| {
+            let mut file = File::new(source, 7, None);
+            file.uid = uid;
+            live.policy(0, 1, Some(&seen(|seen| seen.file = Some(file)))).stream().number()
+        };
+        assert_eq!([1000, 1001, 1002, 1003, 1004].map(|uid| number(uid, Source::PageCache)), [1, 2, 1, 3, 0]);
+        assert_eq!(number(1000, Source::DiskCache), 0, "metadata of the file system");
+        let names = (0..20).map(|number| of(&format!("s{number}"), number)).collect();
+        assert!(kept.add(names).expect_err("there are too many").message.contains("s13"), "13 more than two");
+    }
+
     /// A rule that stays goes on counting when others come.
     #[test]
     fn counts_outlive_a_change_of_the_rules() {
         let kept = |rules: Vec<Rule>| {
             let mut kept = Kept { spares_compressed: false, ..Kept::default() };
-            kept.add(rules);
+            kept.add(rules).expect("they name no stream");
             kept
         };
         let first = Rule { meta: true, ..rule() };

@@ -151,7 +151,7 @@ impl Hints {
     pub fn add(&self, rules: Vec<Rule>) -> Outcome<Vec<u32>> {
         let mut numbers = Vec::new();
         self.change(|kept| {
-            numbers = kept.add(rules);
+            numbers = kept.add(rules)?;
             Ok(())
         })?;
         Ok(numbers)

@@ -10,6 +10,9 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HintCounts {
     pub rules: Vec<RuleCounts>,
+    /// The names of streams, from number 1 on.
+    #[serde(default)]
+    pub streams: Vec<String>,
     /// Blocks of files that are compressed already, and were not compressed again; none if that is off.
     pub spared_blocks: Option<u64>,
     /// The files that programs have marked themselves.
@@ -23,6 +26,9 @@ pub struct RuleCounts {
     /// None for a rule of the configuration.
     pub number: Option<u32>,
     pub acts: Vec<Act>,
+    /// The stream that its blocks belong to.
+    #[serde(default)]
+    pub stream: Option<String>,
     /// The conditions as they are typed.
     pub conditions: String,
     /// The blocks of requests that have matched.
@@ -54,6 +60,7 @@ impl HintCounts {
         let rules = live.matched().map(|Matched { number, rule, blocks }| RuleCounts::of(number, &rule, blocks));
         Self {
             rules: rules.collect(),
+            streams: live.streams().to_vec(),
             spared_blocks: live.spares_compressed.then(|| live.compressed.load(Ordering::Relaxed)),
             marked_files: marked as u64,
             observer: ObserverCounts::of(observer, blind),
@@ -65,7 +72,7 @@ impl RuleCounts {
     /// The counts of a rule.
     #[must_use]
     pub fn of(number: Option<u32>, rule: &Rule, matched_blocks: u64) -> Self {
-        Self { number, acts: rule.act.clone(), conditions: rule.to_string(), matched_blocks }
+        Self { number, acts: rule.act.clone(), stream: rule.stream.clone(), conditions: rule.to_string(), matched_blocks }
     }
 }
 

@@ -62,8 +62,11 @@ pub struct Marked {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    #[serde(deserialize_with = "one_or_many")]
+    #[serde(default, deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub act: Vec<Act>,
+    /// The name of the stream that the blocks belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
     /// The file's name, without its directory; `*` and `?` stand for anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -73,6 +76,9 @@ pub struct Rule {
     /// A control group and those below it, below /sys/fs/cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// The owner of the file, by number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
     /// The file system marked it as metadata.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub meta: bool,
@@ -109,6 +115,8 @@ fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Act>, D:
     })
 }
 
+/// The longest name of a stream.
+const STREAM_BYTES_MAX: usize = 32;
 /// The longest name of a process that the kernel keeps.
 const PROCESS_BYTES_MAX: usize = 15;
 
@@ -126,14 +134,18 @@ impl Rule {
     /// # Errors
     /// Says what is wrong, for the user who typed it.
     pub fn check(&self) -> Result<(), String> {
-        if self.act.is_empty() {
-            return Err("the rule does nothing: give an act, such as nodedup".to_owned());
+        if self.act.is_empty() && self.stream.is_none() {
+            return Err("the rule does nothing: give an act, such as nodedup, or --stream NAME".to_owned());
+        }
+        if let Some(name) = self.stream.as_ref().filter(|name| name.is_empty() || name.len() > STREAM_BYTES_MAX) {
+            return Err(format!("--stream {name}: give a name of up to {STREAM_BYTES_MAX} bytes"));
         }
         let has_files = !self.files.is_empty();
         let conditions = [
             self.file.is_some(),
             self.process.is_some(),
             self.cgroup.is_some(),
+            self.uid.is_some(),
             self.meta,
             self.lifetime.is_some(),
             self.lbn.is_some(),
@@ -167,7 +179,7 @@ impl Rule {
     /// Whether it needs to know the file of a block.
     #[must_use]
     pub fn wants_files(&self) -> bool {
-        self.file.is_some() || !self.files.is_empty()
+        self.file.is_some() || self.uid.is_some() || !self.files.is_empty()
     }
 }
 
@@ -209,6 +221,7 @@ impl fmt::Display for Rule {
             self.file.as_ref().map(|name| format!("--file {name}")),
             self.process.as_ref().map(|name| format!("--process {name}")),
             self.cgroup.as_ref().map(|path| format!("--cgroup {path}")),
+            self.uid.map(|uid| format!("--uid {uid}")),
             self.meta.then(|| "--meta".to_owned()),
             lives.map(|lives| format!("--lifetime {lives}")),
             self.lbn.map(|range| format!("--lbn {range}")),
@@ -232,6 +245,7 @@ mod tests {
         for (rule, what) in [
             (Rule { meta: true, ..Rule::default() }, "does nothing"),
             (rule(), "matches nothing"),
+            (Rule { stream: text(""), meta: true, ..Rule::default() }, "--stream"),
             (Rule { file: text("a/b"), ..rule() }, "--path"),
             (Rule { process: text("a-name-of-16-chs"), ..rule() }, "15 bytes"),
             (Rule { cgroup: text("../etc"), ..rule() }, "--cgroup ../etc"),

@@ -4,6 +4,7 @@ use super::latency::Latency;
 use super::layouts::Protection;
 use super::lived::Lived;
 use super::notices::opening;
+use super::streams::StreamUnits;
 use super::tally::Count;
 use super::volume_counts::VolumeCounts;
 use crate::device::{Slowed, StorePlace};
@@ -163,6 +164,9 @@ pub struct Counts {
     /// The counts of hints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hints: Option<HintCounts>,
+    /// The blocks of each stream.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamUnits>,
     /// The file systems that were found on the volume, and what of them is protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protection: Option<Protection>,

@@ -18,6 +18,7 @@ pub mod recording;
 pub mod ring;
 pub mod scrub_counts;
 pub mod selection;
+pub mod streams;
 pub mod survey;
 pub mod tally;
 pub mod timer;

@@ -10,7 +10,8 @@ use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::interface::{Failure, Promised, RequestId};
-use crate::policy::Policy;
+use crate::ledger::Placed;
+use crate::policy::{Policy, Stream};
 use crate::schedule::Blocked;
 use crate::scheme::Scheme;
 use crate::space::PendingBlock;
@@ -37,7 +38,7 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
     let (epoch, policy) = (store.tables.open.number, store.policy_of(lbn, policy));
     let name = match digest {
         Digest::Zero => {
-            store.io.ledger.zeroes += 1;
+            store.io.ledger.placed(policy.stream(), Placed::Zero);
             answers.promise(store, request, epoch, Promised::Zero { lbn });
             store.set_point(lbn, MapEntry::Zero);
             return Ok(());
@@ -68,11 +69,11 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
     };
     match found {
         DuplicateSearch::Duplicate(pbn, slot) => {
-            link_duplicate(store, scheme, answers, (request, lbn), (pbn, slot), content);
+            link_duplicate(store, scheme, answers, (request, lbn, policy.stream()), (pbn, slot), content);
             Ok(())
         }
         DuplicateSearch::Unchanged(pbn, slot, since) => {
-            store.io.ledger.unchanged += 1;
+            store.io.ledger.placed(policy.stream(), Placed::Unchanged);
             store.index.note_duplicate(lbn, pbn, &fingerprint);
             store.adaptation.note(Some(true));
             if let MappedSince::Epoch(epoch) = since {
@@ -104,11 +105,11 @@ fn link_duplicate(
     store: &mut Store,
     scheme: &mut Scheme,
     answers: &mut Answers,
-    (request, lbn): (RequestId, Lbn),
+    (request, lbn, stream): (RequestId, Lbn, Stream),
     (pbn, slot): (Pbn, u8),
     content: NamedContent<'_>,
 ) {
-    store.io.ledger.duplicates += 1;
+    store.io.ledger.placed(stream, Placed::Duplicate);
     if store.prefetched.found(&content.name.value, pbn) {
         // It may come more often than once, and its entry is gone.
         store.index.insert(&content.name.value, pbn);
@@ -140,7 +141,7 @@ fn link_new(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, conte
     let slice = content.slice;
     let promised = answers.journal.contents_promised(store);
     let pbn = store.allocate(lbn, promised)?;
-    store.io.ledger.new_blocks += 1;
+    store.io.ledger.placed(policy.stream(), Placed::New);
     store.add_links(pbn, 2);
     store.tables.open.new_blocks.push(pbn);
     let epoch = store.tables.open.number;

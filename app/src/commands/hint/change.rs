@@ -29,7 +29,7 @@ pub(super) fn add(typed: &Add) -> Outcome<Rules> {
     let Some(record) = attached else {
         let mut numbers = Vec::new();
         let kept = change_kept(&path, |kept| {
-            numbers = kept.add(vec![rule]);
+            numbers = kept.add(vec![rule])?;
             Ok(())
         })?;
         return Ok(Rules::detached(&path, &kept, numbers));
@@ -78,7 +78,7 @@ fn ask(record: &Record, order: HintOrder) -> Outcome<serde_json::Value> {
 
 /// Returns the rule that was typed.
 fn rule(typed: &Add, path: &Path, attached: Option<&Record>) -> Outcome<Rule> {
-    let Add { acts, file, process, cgroup, meta, lifetime, lbn, path: files, .. } = typed;
+    let Add { acts, stream, file, process, cgroup, uid, meta, lifetime, lbn, path: files, .. } = typed;
     let files = match (files.as_slice(), attached) {
         ([], _) => Vec::new(),
         (_, None) => {
@@ -91,8 +91,8 @@ fn rule(typed: &Add, path: &Path, attached: Option<&Record>) -> Outcome<Rule> {
             files.iter().map(|file| locate(file, disk)).collect::<Outcome<Vec<_>>>()?
         }
     };
-    let (file, process, cgroup) = (file.clone(), process.clone(), cgroup.clone());
-    let rule = Rule { act: acts.clone(), file, process, cgroup, meta: *meta, lifetime: *lifetime, lbn: *lbn, files };
+    let (file, process, cgroup, stream) = (file.clone(), process.clone(), cgroup.clone(), stream.clone());
+    let rule = Rule { act: acts.clone(), stream, file, process, cgroup, uid: *uid, meta: *meta, lifetime: *lifetime, lbn: *lbn, files };
     rule.check().map_err(|error| Failed::new(Exit::Usage, error))?;
     let blocks = peek(path)?.superblock.geometry.logical_blocks;
     match rule.lbn {

@@ -29,7 +29,10 @@ impl Report for Rules {
     const NAME: &'static str = "hint";
 
     fn table(&self) -> Table {
-        let acts = |rule: &RuleCounts| rule.acts.iter().map(|act| act.name()).collect::<Vec<_>>().join(",");
+        let acts = |rule: &RuleCounts| {
+            let stream = rule.stream.as_ref().map(|name| format!("stream {name}"));
+            rule.acts.iter().map(|act| act.name().to_owned()).chain(stream).collect::<Vec<_>>().join(",")
+        };
         let number = |rule: &RuleCounts| rule.number.map_or_else(|| "configured".to_owned(), |number| number.to_string());
         let matched = |blocks: u64| if self.attached { format!("{blocks} blocks") } else { "-".to_owned() };
         let mut rows: Vec<Vec<String>> = self
@@ -65,7 +68,8 @@ fn saved(rule: &RuleCounts, attached: bool) -> String {
         Act::Noindex => "index entries",
         Act::Prefetch => "look-ups, as far as it is written again",
     };
-    rule.acts.iter().map(|act| format!("{} {}", rule.matched_blocks, what(act))).collect::<Vec<_>>().join(", ")
+    let spared = rule.acts.iter().map(|act| format!("{} {}", rule.matched_blocks, what(act))).collect::<Vec<_>>().join(", ");
+    if spared.is_empty() { "-".to_owned() } else { spared }
 }
 
 /// Says in a line how much is seen.
@@ -109,7 +113,8 @@ impl Rules {
     /// Those of a volume that is not attached.
     pub(super) fn detached(path: &Path, kept: &Kept, added: Vec<u32>) -> Self {
         let rules = kept.rules.iter().map(|rule| RuleCounts::of(Some(rule.number), &rule.rule, 0)).collect();
-        let counts = HintCounts { rules, spared_blocks: kept.spares_compressed.then_some(0), ..HintCounts::default() };
+        let streams = kept.streams.clone();
+        let counts = HintCounts { rules, streams, spared_blocks: kept.spares_compressed.then_some(0), ..HintCounts::default() };
         Self { path: path.to_path_buf(), attached: false, added, counts }
     }
 

@@ -11,8 +11,12 @@ pub struct Add {
     /// Path, label, UUID, or where it is attached or mounted.
     pub volume: String,
     /// The acts for blocks that match; several with commas between them.
-    #[arg(required_unless_present = "default", value_delimiter = ',', value_name = "ACT")]
+    #[arg(required_unless_present_any = ["default", "stream"], value_delimiter = ',', value_name = "ACT")]
     pub acts: Vec<Act>,
+    /// Blocks that match belong to the stream of this name: `stats --by-stream` counts them apart. A volume has up to 15; of several
+    /// rules that match, the first one names it.
+    #[arg(long, value_name = "NAME")]
+    pub stream: Option<String>,
     /// Blocks of files with names like this, without directory; * and ? stand for anything.
     #[arg(long, value_name = "GLOB")]
     pub file: Option<String>,
@@ -23,6 +27,9 @@ pub struct Add {
     /// Blocks of a control group, or of one below it.
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
+    /// Blocks of files of this owner, by number.
+    #[arg(long, value_name = "NUMBER")]
+    pub uid: Option<u32>,
     /// Blocks that a file system marks as metadata.
     #[arg(long)]
     pub meta: bool,
@@ -36,7 +43,7 @@ pub struct Add {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub path: Vec<PathBuf>,
     /// Put the default rule in force again: files that are compressed already are not compressed again.
-    #[arg(long, conflicts_with_all = ["acts", "file", "process", "cgroup", "meta", "lifetime", "lbn", "path"])]
+    #[arg(long, conflicts_with_all = ["acts", "stream", "file", "process", "cgroup", "uid", "meta", "lifetime", "lbn", "path"])]
     pub default: bool,
     /// Print the report as JSON.
     #[arg(long)]

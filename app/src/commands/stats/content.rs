@@ -49,6 +49,9 @@ pub(super) struct Stats {
     /// The extents of its data, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extents: Option<ExtentCounts>,
+    /// Whether streams are shown in the table, too.
+    #[serde(skip)]
+    pub is_by_stream: bool,
 }
 
 /// The room on a file system, in bytes.
@@ -83,6 +86,7 @@ impl Stats {
             memory,
             disk: Some(record.bottom.work()),
             extents: None,
+            is_by_stream: false,
         })
     }
 
@@ -110,6 +114,7 @@ impl Stats {
             memory: Vec::new(),
             disk: None,
             extents: None,
+            is_by_stream: false,
         })
     }
 }

@@ -7,6 +7,7 @@ use crate::commands::{dedup, scrub};
 use crate::output::percent::Percent;
 use crate::output::size::Size;
 use crate::runtime::condition::{Adaptation, PartUse};
+use crate::runtime::streams::StreamUnits;
 use crate::runtime::volume_counts::VolumeCounts;
 use onefold_engine::units::BLOCK_BYTES;
 use ratatui::buffer::Buffer;
@@ -147,8 +148,16 @@ fn facts(volume: &Followed, Answer { counts, condition, disk }: &Answer) -> Vec<
         fact("scrub", scrub::in_a_line(&of.scrub)),
         fact("at work on", if space.recount_running { format!("{}, and recounting", of.phase) } else { of.phase.clone() }),
     ]);
+    if counts.streams.len() > 1 {
+        lines.push(fact("streams", streams_in_a_line(&counts.streams)));
+    }
     lines.extend(condition.adaptation.as_ref().map(|adaptation| fact("adapted to", Adaptation::in_a_line(adaptation))));
     lines
+}
+
+fn streams_in_a_line(streams: &[StreamUnits]) -> String {
+    let of = |stream: &StreamUnits| format!("{} {}", stream.stream, Size(stream.client_units * BLOCK_BYTES));
+    streams.iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
 fn draw_curves(volume: &Followed, area: Rect, buffer: &mut Buffer) {

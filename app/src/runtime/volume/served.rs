@@ -8,6 +8,7 @@ use crate::runtime::links::PBNS_MAX;
 use crate::runtime::lived::Lived;
 use crate::runtime::promises::Promises;
 use crate::runtime::recording::tap::Tap;
+use crate::runtime::streams;
 use crate::runtime::volume_counts::{self, VolumeCounts};
 use crate::runtime::{Closing, Served};
 use crate::target::SharedTarget;
@@ -68,6 +69,7 @@ impl Served for Volume {
 
     fn counts(&self) -> Counts {
         let stats = self.core().engine.stats();
+        let hints = self.hints.counts();
         Counts {
             client: self.client.counts(),
             latencies: self.latencies.all(),
@@ -76,7 +78,8 @@ impl Served for Volume {
             damage: self.notices.damage(),
             lifetime: Some(Lived::of(&stats.lifetime)),
             volume: Some(VolumeCounts::of(&stats, self.notices.recounted_blocks())),
-            hints: Some(self.hints.counts()),
+            streams: streams::named(&stats.ledger.streams, &hints.streams),
+            hints: Some(hints),
             protection: Some(self.layouts.protection()),
         }
     }
