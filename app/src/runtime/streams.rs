@@ -1,4 +1,4 @@
-//! The counts of streams: who client blocks came from, and what became of them.
+//! The counts of streams: who client blocks came from, and what they turned out to be.
 
 use onefold_engine::stats::StreamCounts;
 use serde::{Deserialize, Serialize};
