@@ -1,20 +1,22 @@
 //! `onefold-lab index`: how many duplicates an index of fingerprints finds with how much memory.
 
+mod read;
+
 use crate::synth::parse_count;
-use onefold::exit::{Exit, Failed, Outcome};
+use onefold::exit::Outcome;
 use onefold::output::size::Size;
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
-use onefold::traces::{FORMS, Reading, failed, malformed_shown};
+use onefold::traces::{FORMS, Reading};
 use onefold_sim::index_lab::adapting::Adapt;
 use onefold_sim::index_lab::lab::{Found, Plan as Trial, run as run_policy, share};
 use onefold_sim::index_lab::naming::Naming;
+use onefold_sim::index_lab::shares::shares;
+use onefold_sim::index_lab::streams::Division;
 use onefold_sim::index_lab::writes::Writes;
 use onefold_sim::index_lab::{IndexIo, Policy};
-use onefold_trace::header::Unit;
-use onefold_trace::source::Source;
+use onefold_trace::synth::interleave::Turn;
 use onefold_trace::synth::phone::Phone;
-use onefold_trace::synth::{Length, Plan, Synth};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -32,20 +34,27 @@ Policies:
   b-tree                    Dmdedup's B-tree as a cache
   caftl                     CAFTL's, by the number of references, with sampling and pre-hashing
   caftl-without-pre-hashing
-  austere                   AustereCache's buckets";
+  austere                   AustereCache's buckets
+  parts                     APP-Dedupe's: a part for each stream; those of active streams are in memory, and others are
+                            swapped
+  parts-placed              the same over a fingerprint table that has each stream's entries together: nothing is written
+  undivided                 the same without a division; it and the parts are left out by default if there is one stream";
 
 /// Find out how many duplicates each policy for the index finds, with how much memory
 ///
 /// Takes the writes of a trace, or makes such as those of a smartphone in SmartDedup's Table 1. Only the memory for fingerprints is
 /// counted. What a policy does not find in memory is worked off in batches.
+///
+/// Several traces are applications of one device: each has blocks of its own, and they take turns (`--turn`). Then the policies with a part
+/// of the index for each stream are compared, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = POLICIES, after_long_help = format!("{POLICIES}\n\n{FORMS}"))]
 pub struct Arguments {
-    /// Folder, or text of any form; `-` for standard input.
-    #[arg(required_unless_present = "phone")]
-    trace: Option<PathBuf>,
+    /// Folders, or texts of any form; `-` for standard input.
+    #[arg(required_unless_present = "phone", value_name = "TRACE")]
+    traces: Vec<PathBuf>,
     /// Make a trace like this row of the table, 1 to 6, instead.
-    #[arg(long, value_name = "ROW", value_parser = parse_phone, conflicts_with = "trace")]
+    #[arg(long, value_name = "ROW", value_parser = parse_phone, conflicts_with = "traces")]
     phone: Option<Phone>,
     /// Block writes of the trace that is made. K, M and G are powers of 1024.
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "20M", requires = "phone")]
@@ -70,6 +79,16 @@ pub struct Arguments {
     /// battery, one that is full at the first write and at 20 % at the last.
     #[arg(long, value_name = "REASON", value_parser = Adapt::named, default_value = "never")]
     adapt: Adapt,
+    /// Turn of each of several traces: a number of reads and writes, as 1, or seconds of the trace's own time, as 60s.
+    #[arg(long, value_name = "TURN", default_value = "60s")]
+    turn: Turn,
+    /// Division of the writes into streams: trace, one for each trace; process; stream; or cgroup.
+    #[arg(long, value_name = "DIVISION", default_value = Division::Trace.name(), conflicts_with = "phone")]
+    by: Division,
+    /// Requests within which an active stream has sent one, for the policies with parts; several, separated by commas.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "64",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    active: Vec<u64>,
     #[command(flatten)]
     reading: Reading,
     /// Print the report as JSON.
@@ -102,10 +121,23 @@ struct Row {
     index_bytes: u64,
     /// The memory was given for each stored block: this number of bytes.
     bytes_per_block: Option<f64>,
+    /// The requests within which an active stream has sent one, if the policy has parts.
+    active: Option<u64>,
     /// The blocks that the work out of line took at once.
     batch: usize,
     #[serde(flatten)]
     found: Found,
+}
+
+/// The writes of one stream.
+#[derive(Debug, Serialize)]
+struct StreamRow {
+    stream: String,
+    block_writes: u64,
+    /// The contents that its blocks hold in the end: the entries of its part of the index.
+    contents: u64,
+    /// The same, as a share of the entries of a whole index.
+    share_percent: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -117,6 +149,11 @@ struct Compared {
     contents: u32,
     /// The writes whose content some block held.
     duplicates: u64,
+    /// Those of them whose content no block of the same stream held, if there are several streams.
+    duplicates_of_others: Option<u64>,
+    /// The contents that blocks hold in the end: the entries of a whole index.
+    contents_held: u64,
+    streams: Vec<StreamRow>,
     /// The processor time of this machine, where writes are deferred.
     naming: Option<Naming>,
     rows: Vec<Row>,
@@ -130,7 +167,7 @@ impl Report for Compared {
         let rows = self.rows.iter().map(|row| {
             let Found { inline, out_of_line, io: IndexIo { looked_up, read, written }, resident_max, .. } = row.found;
             vec![
-                row.policy.to_owned(),
+                row.active.map_or_else(|| row.policy.to_owned(), |active| format!("{}, {active}", row.policy)),
                 Size(row.index_bytes).to_string(),
                 percent(inline, self.duplicates),
                 percent(inline + out_of_line, self.duplicates),
@@ -141,7 +178,7 @@ impl Report for Compared {
             ]
         });
         let head = ["policy", "memory", "in line", "in all", "looked up", "read", "written", "in memory"];
-        Table::new()
+        let table = Table::new()
             .row("trace", &self.trace)
             .row_if("malformed lines", Some(self.malformed_lines).filter(|lines| *lines > 0))
             .row("block writes", self.block_writes)
@@ -157,32 +194,45 @@ impl Report for Compared {
                 }),
             )
             .row("duplicates", format!("{} ({})", self.duplicates, percent(self.duplicates, self.block_writes as u64)))
+            .row_if("of other streams", self.duplicates_of_others.map(|of| format!("{of} ({} of them)", percent(of, self.duplicates))))
             .line("")
-            .grid(&head, rows.collect())
+            .grid(&head, rows.collect());
+        if self.streams.len() < 2 {
+            return table;
+        }
+        let streams = self.streams.iter().map(|row| {
+            vec![row.stream.clone(), row.block_writes.to_string(), row.contents.to_string(), format!("{:.2} %", row.share_percent)]
+        });
+        table.line("").grid(&["stream", "block writes", "contents held", "of a whole index"], streams.collect())
     }
 }
 
-fn read(arguments: &Arguments) -> Outcome<(String, Writes, u64)> {
+/// The writes that are compared.
+struct Subject {
+    name: String,
+    writes: Writes,
+    malformed_lines: u64,
+}
+
+fn read(arguments: &Arguments) -> Outcome<Subject> {
     if let Some(phone) = &arguments.phone {
-        // The policies see no reads.
-        let plan = Plan { length: Length::Blocks(arguments.writes), reads: 0.0, ..phone.plan(1.0, arguments.seed) };
-        let wrong = |error: String| Failed::new(Exit::Usage, error);
-        let synth = Synth::new(plan).map_err(|error| wrong(error.to_string()))?;
-        let writes = Writes::of(synth, Unit::Block).map_err(wrong)?;
-        return Ok((format!("phone {}, seed {}", phone.id, arguments.seed), writes, 0));
+        let name = format!("phone {}, seed {}", phone.id, arguments.seed);
+        return Ok(Subject { name, writes: read::made(phone, arguments.writes, arguments.seed)?, malformed_lines: 0 });
     }
-    let trace = arguments.trace.as_ref().expect("clap asks for a trace or a phone");
-    let mut source = Source::open(trace, &arguments.reading.how(None)).map_err(|error| failed(error, trace))?;
-    let unit = source.unit();
-    let mut show = malformed_shown();
-    let mut sound = source.sound(arguments.reading.lenient, &mut show);
-    let mut unread = None;
-    let records = sound.by_ref().map_while(|record| record.map_err(|error| unread = Some(error)).ok());
-    let writes = Writes::of(records, unit).map_err(|error| Failed::new(Exit::Usage, format!("{}: {error}", trace.display())))?;
-    if let Some(error) = unread {
-        return Err(failed(error, trace));
-    }
-    Ok((trace.display().to_string(), writes, sound.tally().malformed))
+    let (writes, malformed_lines) = read::traces(&arguments.traces, arguments.turn, arguments.by, &arguments.reading)?;
+    let name = arguments.traces.iter().map(|trace| trace.display().to_string()).collect::<Vec<_>>().join(", ");
+    Ok(Subject { name, writes, malformed_lines })
+}
+
+fn stream_rows(writes: &Writes) -> (Vec<StreamRow>, u64) {
+    let shares = shares(writes);
+    let row = |(number, (stream, &contents)): (usize, (&String, &u64))| StreamRow {
+        stream: stream.clone(),
+        block_writes: writes.streams.iter().filter(|&&of| usize::from(of) == number).count() as u64,
+        contents,
+        share_percent: 100.0 * share(contents, shares.whole),
+    };
+    (writes.names.iter().zip(&shares.parts).enumerate().map(row).collect(), shares.whole)
 }
 
 /// The room of a volume's skipped buffer beside an index of these bytes (`Store::new`): an eighth of their common memory, half of it for
@@ -192,14 +242,25 @@ const fn batch_beside(index_bytes: u64) -> usize {
     if batch == 0 { 1 } else { batch as usize }
 }
 
+/// Returns the duplicates whose content no block of the same stream holds: those that parts miss however much memory they have.
+fn duplicates_of_others(writes: &Writes, duplicates: u64) -> u64 {
+    let everything = Trial { policy: Policy::Parts, index_bytes: u64::MAX, active: 1, batch: 0, adapt: Adapt::Never };
+    duplicates - run_policy(writes, everything).inline
+}
+
 /// Compares.
 ///
 /// # Errors
-/// When the trace cannot be read.
+/// When a trace cannot be read.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let (trace, writes, malformed_lines) = read(arguments)?;
-    let policies = if arguments.policy.is_empty() { Policy::ALL.to_vec() } else { arguments.policy.clone() };
-    let plan = |policy, index_bytes, batch| Trial { policy, index_bytes, batch, adapt: arguments.adapt };
+    let Subject { name, writes, malformed_lines } = read(arguments)?;
+    let has_streams = writes.names.len() > 1;
+    let policies: Vec<Policy> = match &arguments.policy[..] {
+        [] if has_streams => Policy::all().collect(),
+        [] => Policy::GLOBAL.to_vec(),
+        given => given.to_vec(),
+    };
+    let plan = |policy, index_bytes, batch| Trial { policy, index_bytes, active: 1, batch, adapt: arguments.adapt };
     let all = run_policy(&writes, Trial { adapt: Adapt::Never, ..plan(Policy::Full, 0, 0) });
     let full = run_policy(&writes, plan(Policy::Full, 0, 0));
     let mut rows = Vec::new();
@@ -208,20 +269,28 @@ pub fn run(arguments: &Arguments) -> Outcome {
     for (index_bytes, bytes_per_block) in given.chain(by_block) {
         for &policy in policies.iter().filter(|&&policy| policy != Policy::Full) {
             let batch = arguments.batch.unwrap_or_else(|| batch_beside(index_bytes));
-            let found = run_policy(&writes, plan(policy, index_bytes, batch));
-            rows.push(Row { policy: policy.name(), index_bytes, bytes_per_block, batch, found });
+            let has_parts = matches!(policy, Policy::Parts | Policy::PartsPlaced);
+            for &active in if has_parts { &arguments.active[..] } else { &[1] } {
+                let found = run_policy(&writes, Trial { active, ..plan(policy, index_bytes, batch) });
+                let active = has_parts.then_some(active);
+                rows.push(Row { policy: policy.name(), index_bytes, bytes_per_block, active, batch, found });
+            }
         }
     }
     if policies.contains(&Policy::Full) {
-        rows.push(Row { policy: Policy::Full.name(), index_bytes: 0, bytes_per_block: None, batch: 0, found: full });
+        rows.push(Row { policy: Policy::Full.name(), index_bytes: 0, bytes_per_block: None, active: None, batch: 0, found: full });
     }
+    let (streams, contents_held) = stream_rows(&writes);
     let compared = Compared {
-        trace,
+        trace: name,
         malformed_lines,
         block_writes: writes.list.len(),
         blocks_ever_written: writes.lbns,
         contents: writes.contents - 1,
         duplicates: all.inline,
+        duplicates_of_others: has_streams.then(|| duplicates_of_others(&writes, all.inline)),
+        contents_held,
+        streams,
         naming: (arguments.adapt != Adapt::Never).then(Naming::measure),
         rows,
     };

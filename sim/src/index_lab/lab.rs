@@ -12,6 +12,8 @@ pub struct Plan {
     pub policy: Policy,
     /// The bytes for fingerprints in memory.
     pub index_bytes: u64,
+    /// The number of requests within which an active stream has sent one, for the policies with parts.
+    pub active: u64,
     /// The work out of line begins when it has this many blocks. 0: there is none.
     pub batch: usize,
     /// The reason for which writes are deferred.
@@ -55,11 +57,14 @@ struct Run {
 #[must_use]
 pub fn run(writes: &Writes, plan: Plan) -> Found {
     let blocks = u64::from(writes.lbns) + plan.batch as u64 + 1;
-    let index = plan.policy.index(plan.index_bytes, blocks, writes.contents);
+    let index = plan.policy.index(plan.index_bytes, blocks, writes.contents, plan.active);
     let stored = Stored::new(writes.lbns, writes.contents);
     let selection = Selection::new(plan.adapt, writes.list.len() as u64);
     let mut run = Run { index, stored, skipped: (plan.batch > 0).then(Vec::new), selection, found: Found::default() };
-    for write in &writes.list {
+    for (write, &stream) in writes.list.iter().zip(&writes.streams) {
+        if write.is_first() {
+            run.index.request_of(stream);
+        }
         run.write(write.lbn, write.content(), write.is_first());
         if run.skipped.as_ref().is_some_and(|skipped| skipped.len() >= plan.batch) {
             run.work_off();
@@ -145,14 +150,14 @@ mod tests {
     }
 
     fn found(list: &[(u64, u8)], policy: Policy, index_bytes: u64, batch: usize) -> (u64, u64) {
-        let found = run(&writes(list), Plan { policy, index_bytes, batch, adapt: Adapt::Never });
+        let found = run(&writes(list), Plan { policy, index_bytes, active: 1, batch, adapt: Adapt::Never });
         (found.inline, found.out_of_line)
     }
 
     #[test]
     fn with_room_for_everything_every_policy_but_a_sampling_one_finds_all() {
         let list = [(0, 1), (1, 1), (2, 2), (3, 0), (4, 0), (0, 3), (1, 3), (5, 1), (6, 2)];
-        for policy in Policy::ALL {
+        for policy in Policy::all() {
             let expected = match policy {
                 // Of a content, the first write is not fingerprinted.
                 Policy::Caftl => 0,

@@ -13,15 +13,21 @@ pub mod groups;
 pub mod known;
 pub mod lab;
 pub mod naming;
+pub mod part;
+pub mod parts;
 pub mod recency;
 pub mod recent;
 pub mod runs;
+pub mod shares;
 pub mod stored;
+pub mod streams;
 pub mod swept;
 pub mod table;
 pub mod writes;
 
+use parts::{Medium, Parts};
 use stored::{Pbn, Stored};
+use streams::Stream;
 use writes::Content;
 
 /// The units (4 KiB) that a policy has read and written for its level on the medium.
@@ -52,6 +58,9 @@ pub struct Skipped {
 
 /// An index of fingerprints with a bound on its memory.
 pub trait Index {
+    /// Notes that the blocks that follow are those of a request of this stream.
+    fn request_of(&mut self, _stream: Stream) {}
+
     /// Returns whether this block of a request is fingerprinted at all. It is called once for each block that is written.
     fn takes(&mut self, _content: Content, _is_first: bool) -> bool {
         true
@@ -109,11 +118,24 @@ pub enum Policy {
     CaftlNoPreHash,
     /// AustereCache's buckets.
     Austere,
+    /// APP-Dedupe's parts, which are swapped, and such whose entries the fingerprint table has together.
+    Parts,
+    PartsPlaced,
+    /// The same without a division: the least recently used fingerprint leaves, whichever stream it is of.
+    Undivided,
 }
 
 impl Policy {
-    pub const ALL: [Self; 9] =
+    /// The policies that know no streams.
+    pub const GLOBAL: [Self; 9] =
         [Self::Full, Self::Sweep, Self::Runs, Self::GLru, Self::Lru, Self::BTree, Self::Caftl, Self::CaftlNoPreHash, Self::Austere];
+    /// Those with a part for each stream, and their like without.
+    pub const DIVIDED: [Self; 3] = [Self::Parts, Self::PartsPlaced, Self::Undivided];
+
+    /// Lists all policies.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::GLOBAL.into_iter().chain(Self::DIVIDED)
+    }
 
     /// Its name on the command line and in reports.
     #[must_use]
@@ -128,6 +150,9 @@ impl Policy {
             Self::Caftl => "caftl",
             Self::CaftlNoPreHash => "caftl-without-pre-hashing",
             Self::Austere => "austere",
+            Self::Parts => "parts",
+            Self::PartsPlaced => "parts-placed",
+            Self::Undivided => "undivided",
         }
     }
 
@@ -136,16 +161,14 @@ impl Policy {
     /// # Errors
     /// Fails if there is none; the text lists all.
     pub fn named(name: &str) -> Result<Self, String> {
-        let names = Self::ALL.map(Self::name).join(", ");
-        Self::ALL
-            .into_iter()
-            .find(|policy| policy.name() == name)
-            .ok_or_else(|| format!("there is no policy '{name}'; give one of {names}"))
+        let names = || Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
+        Self::all().find(|policy| policy.name() == name).ok_or_else(|| format!("there is no policy '{name}'; give one of {}", names()))
     }
 
-    /// Makes an index with this number of bytes, for a volume of at most `blocks` blocks and this many contents.
+    /// Makes an index with this number of bytes, for a volume of at most `blocks` blocks and this many contents. A stream is active that has
+    /// sent one of the last `active` requests.
     #[must_use]
-    pub fn index(self, bytes: u64, blocks: u64, contents: u32) -> Box<dyn Index> {
+    pub fn index(self, bytes: u64, blocks: u64, contents: u32, active: u64) -> Box<dyn Index> {
         match self {
             Self::Full => Box::new(recent::Recent::unbounded(contents)),
             Self::Sweep => Box::new(swept::Swept::new(bytes, blocks)),
@@ -156,6 +179,9 @@ impl Policy {
             Self::Caftl => Box::new(caftl::Caftl::new(bytes, contents, true)),
             Self::CaftlNoPreHash => Box::new(caftl::Caftl::new(bytes, contents, false)),
             Self::Austere => Box::new(austere::Austere::new(bytes)),
+            Self::Parts => Box::new(Parts::new(bytes, blocks, contents, Medium::Swap, active)),
+            Self::PartsPlaced => Box::new(Parts::new(bytes, blocks, contents, Medium::Placement, active)),
+            Self::Undivided => Box::new(Parts::undivided(bytes, blocks, contents)),
         }
     }
 }

@@ -13,7 +13,15 @@ use onefold_engine::index::Index as InMemory;
 use onefold_engine::units::{Lbn, Pbn as Block};
 
 /// Entries of the table in a unit.
-const ENTRIES_A_UNIT: u64 = 200;
+pub const ENTRIES_A_UNIT: u64 = 200;
+
+/// Reads the table, if any blocks are to be found: returns the first other block with the content of each, and the units read.
+#[must_use]
+pub fn sweep(skipped: &[Skipped], stored: &Stored) -> (Vec<Option<Pbn>>, u64) {
+    let first = |one: &Skipped| stored.holders(one.content).min().filter(|&pbn| pbn != one.pbn);
+    let read = if skipped.is_empty() { 0 } else { stored.ever_used().div_ceil(ENTRIES_A_UNIT) };
+    (skipped.iter().map(first).collect(), read)
+}
 
 /// The index.
 pub struct Swept {
@@ -77,11 +85,8 @@ impl Index for Swept {
     }
 
     fn find_out_of_line(&mut self, skipped: &[Skipped], stored: &Stored) -> Vec<Option<Pbn>> {
-        if !skipped.is_empty() {
-            self.io.looked_up += stored.ever_used().div_ceil(ENTRIES_A_UNIT);
-        }
-        let first = |one: &Skipped| stored.holders(one.content).min().filter(|&pbn| pbn != one.pbn);
-        let found: Vec<Option<Pbn>> = skipped.iter().map(first).collect();
+        let (found, read) = sweep(skipped, stored);
+        self.io.looked_up += read;
         for (one, pbn) in skipped.iter().zip(&found) {
             if let &Some(pbn) = pbn {
                 self.insert(one.content, pbn, one.lbn, stored);

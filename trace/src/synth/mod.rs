@@ -8,6 +8,7 @@
 mod choice;
 mod content;
 mod distribution;
+pub mod interleave;
 mod order;
 pub mod phone;
 mod place;

@@ -112,7 +112,7 @@ pub fn replays(results: &Results) -> String {
 /// Formats Figure 8: a chart for each made trace, and a table for every trace.
 #[must_use]
 pub fn policies(studies: &[Study]) -> String {
-    let names: Vec<&str> = Policy::ALL.map(Policy::name).into_iter().filter(|name| *name != Policy::Full.name()).collect();
+    let names: Vec<&str> = Policy::GLOBAL.map(Policy::name).into_iter().filter(|name| *name != Policy::Full.name()).collect();
     let mut out = String::new();
     for study in studies.iter().filter(|study| study.is_made) {
         let group = |mib| {

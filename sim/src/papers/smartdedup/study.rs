@@ -127,12 +127,12 @@ impl Subject {
     fn study(&self) -> Result<Study, String> {
         let (info, writes) = self.read()?;
         let batch = usize::try_from(self.part(BATCH)).map_err(|error| error.to_string())?;
-        let full = |adapt| try_policy(&writes, Trial { policy: Policy::Full, index_bytes: 0, batch: 0, adapt });
+        let full = |adapt| try_policy(&writes, Trial { policy: Policy::Full, index_bytes: 0, active: 1, batch: 0, adapt });
         let policies = MEMORY_MIB.into_iter().flat_map(|mib| {
             let writes = &writes;
-            Policy::ALL.into_iter().filter(|&policy| policy != Policy::Full).map(move |policy| {
+            Policy::GLOBAL.into_iter().filter(|&policy| policy != Policy::Full).map(move |policy| {
                 let index_bytes = self.part(mib << 20);
-                let found = try_policy(writes, Trial { policy, index_bytes, batch, adapt: Adapt::Never });
+                let found = try_policy(writes, Trial { policy, index_bytes, active: 1, batch, adapt: Adapt::Never });
                 PolicyRun { policy: policy.name().to_owned(), memory_mib: mib, index_bytes, found }
             })
         });
