@@ -38,7 +38,8 @@ Policies:
   parts                     APP-Dedupe's: a part for each stream; those of active streams are in memory, and others are
                             swapped
   parts-placed              the same over a fingerprint table that has each stream's entries together: nothing is written
-  undivided                 the same without a division; it and the parts are left out by default if there is one stream";
+  parts-ideal               a bound: the engine's index for each stream with the whole memory, and lossless loads
+  undivided                 parts' structure without a division; the last four are left out by default if there is one stream";
 
 /// Find out how many duplicates each policy for the index finds, with how much memory
 ///

@@ -10,6 +10,7 @@ pub mod austere;
 pub mod caftl;
 pub mod compact;
 pub mod groups;
+pub mod ideal_parts;
 pub mod known;
 pub mod lab;
 pub mod naming;
@@ -121,7 +122,9 @@ pub enum Policy {
     /// APP-Dedupe's parts, which are swapped, and such whose entries the fingerprint table has together.
     Parts,
     PartsPlaced,
-    /// The same without a division: the least recently used fingerprint leaves, whichever stream it is of.
+    /// A bound of what such parts could find with the engine's index.
+    PartsIdeal,
+    /// The parts' like without a division: the least recently used fingerprint leaves, whichever stream it is of.
     Undivided,
 }
 
@@ -130,7 +133,7 @@ impl Policy {
     pub const GLOBAL: [Self; 9] =
         [Self::Full, Self::Sweep, Self::Runs, Self::GLru, Self::Lru, Self::BTree, Self::Caftl, Self::CaftlNoPreHash, Self::Austere];
     /// Those with a part for each stream, and their like without.
-    pub const DIVIDED: [Self; 3] = [Self::Parts, Self::PartsPlaced, Self::Undivided];
+    pub const DIVIDED: [Self; 4] = [Self::Parts, Self::PartsPlaced, Self::PartsIdeal, Self::Undivided];
 
     /// Lists all policies.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -152,6 +155,7 @@ impl Policy {
             Self::Austere => "austere",
             Self::Parts => "parts",
             Self::PartsPlaced => "parts-placed",
+            Self::PartsIdeal => "parts-ideal",
             Self::Undivided => "undivided",
         }
     }
@@ -181,6 +185,7 @@ impl Policy {
             Self::Austere => Box::new(austere::Austere::new(bytes)),
             Self::Parts => Box::new(Parts::new(bytes, blocks, contents, Medium::Swap, active)),
             Self::PartsPlaced => Box::new(Parts::new(bytes, blocks, contents, Medium::Placement, active)),
+            Self::PartsIdeal => Box::new(ideal_parts::IdealParts::new(bytes, blocks)),
             Self::Undivided => Box::new(Parts::undivided(bytes, blocks, contents)),
         }
     }
