@@ -169,8 +169,8 @@ impl Policy {
         Self::all().find(|policy| policy.name() == name).ok_or_else(|| format!("there is no policy '{name}'; give one of {}", names()))
     }
 
-    /// Makes an index with this number of bytes, for a volume of at most `blocks` blocks and this many contents. A stream is active that has
-    /// sent one of the last `active` requests.
+    /// Makes an index with this number of bytes, for a volume of at most `blocks` blocks and this many contents. A stream is active that
+    /// has sent one of the last `active` requests.
     #[must_use]
     pub fn index(self, bytes: u64, blocks: u64, contents: u32, active: u64) -> Box<dyn Index> {
         match self {

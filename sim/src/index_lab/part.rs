@@ -29,7 +29,7 @@ struct Away {
 pub struct Part {
     held: FxHashMap<Content, Entry>,
     away: FxHashMap<Content, Away>,
-    /// The uses, the oldest first; those that are no entry's last one are passed over.
+    /// The uses, the oldest first; those that are not the last one of an entry are ignored.
     uses: VecDeque<(u64, Content)>,
     clock: u64,
     unwritten: u64,

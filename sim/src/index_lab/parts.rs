@@ -10,8 +10,8 @@
 //!    take no memory.
 //! 5. With [`Medium::Swap`] a part that leaves memory is written as far as it changed since it was loaded, in one sequential write. Counts,
 //!    the order and what was removed are no change. A fingerprint that is evicted before it was written is lost in line.
-//! 6. With [`Medium::Placement`] the medium keeps the blocks of a stream together, and so their entries in the fingerprint table: nothing is
-//!    written, and nothing is lost. An entry is as large as one of the table. The order of use survives there, too.
+//! 6. With [`Medium::Placement`] the medium keeps the blocks of a stream together, and so their entries in the fingerprint table: nothing
+//!    is written, and nothing is lost. An entry is as large as one of the table. The order of use survives there, too.
 //! 7. The work out of line is the engine's: it reads the fingerprint table. A duplicate of another stream that it finds gets an entry in
 //!    this stream's part; the table has none for it.
 //!
