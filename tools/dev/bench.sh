@@ -32,6 +32,7 @@
 # `fronts` needs root, FUSE and loop devices, `killed` FUSE; ONEFOLD_BENCH_TREE is the tree that they copy (/usr/share and /usr/share/doc).
 # `fleet` installs DataFusion below the target folder, and needs 10 GiB; it reads ONEFOLD_BENCH_FLEET_RECORDS (100000000) and
 # ONEFOLD_BENCH_FLEET_MEMORY (4G).
+# `parts` takes the traces of ONEFOLD_BENCH_LOADS (data/loads) besides, if there are any.
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
 # that is a missed target) and writes index.html, smartdedup.html, hints.html, results.csv, hints.csv and results.json to target/report
