@@ -135,10 +135,11 @@ def forget_dead(volume):
 
 
 class Recorder:
-    """An `onefold trace record` of an attached volume that has begun."""
+    """An `onefold trace record` of an attached volume, or with the option --disk of any disk, that has begun."""
 
-    def __init__(self, volume, trace):
-        words = [BINARY, "trace", "record", str(volume), "--out", str(trace), "--json"]
+    def __init__(self, volume, trace, *options):
+        what = [] if volume is None else [str(volume)]
+        words = [BINARY, "trace", "record", *what, "--out", str(trace), "--json", *options]
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stderr.readline()
         if not line.startswith("recording"):

@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,10 +21,16 @@ const KNOWN_MAX: usize = 8192;
 /// The time after which mounts are looked at again.
 const AGAIN: Duration = Duration::from_secs(10);
 
+/// A mounted file system. It is opened for each file that is looked for: whoever keeps it open keeps others from unmounting it.
+struct Mounted {
+    path: PathBuf,
+    device: u64,
+}
+
 /// The files that are known, and the file systems in which others are looked for.
 pub(super) struct Paths {
     disk: Disk,
-    folders: Vec<fs::File>,
+    mounted: Vec<Mounted>,
     looked: Option<Instant>,
     known: HashMap<(u64, u32), Option<Arc<str>>>,
 }
@@ -31,7 +38,7 @@ pub(super) struct Paths {
 impl Paths {
     /// Returns those of the file systems on a device.
     pub fn new(device: &Device) -> Self {
-        Self { disk: device.place.disk, folders: Vec::new(), looked: None, known: HashMap::new() }
+        Self { disk: device.place.disk, mounted: Vec::new(), looked: None, known: HashMap::new() }
     }
 
     /// Returns the path of a file, or its name where the path is not known; none of what is no file.
@@ -51,7 +58,7 @@ impl Paths {
             self.open_file_systems();
         }
         let name = file.name.as_ref();
-        let path = self.folders.iter().find_map(|folder| path_in(folder, file).ok().flatten());
+        let path = self.mounted.iter().find_map(|mounted| path_in(&mounted.open()?, file).ok().flatten());
         let path = path.or_else(|| name.map(|name| String::from_utf8_lossy(name.as_bytes()).into()));
         self.known.insert(key, path.clone());
         path
@@ -68,7 +75,20 @@ impl Paths {
         let whole_first = |mount: &&mounts::Mount| !mount.is_whole();
         let mut here: Vec<&mounts::Mount> = mounts.iter().filter(is_here).collect();
         here.sort_by_key(whole_first);
-        self.folders = here.into_iter().filter_map(|mount| fs::File::open(&mount.path).ok()).collect();
+        self.mounted = here.into_iter().filter_map(|mount| Mounted::at(mount.path.as_ref())).collect();
+    }
+}
+
+impl Mounted {
+    fn at(path: &Path) -> Option<Self> {
+        let device = fs::metadata(path).ok()?.dev();
+        Some(Self { path: path.to_owned(), device })
+    }
+
+    /// Opens it, unless it is not there any more: then another file system is at its place.
+    fn open(&self) -> Option<fs::File> {
+        let folder = fs::File::open(&self.path).ok()?;
+        (folder.metadata().ok()?.dev() == self.device).then_some(folder)
     }
 }
 
