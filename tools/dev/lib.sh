@@ -78,6 +78,7 @@ package_of() {
     shellcheck) echo shellcheck ;;
     patch) echo patch ;;
     git) echo git ;;
+    zstd) echo zstd ;;
     *) return 1 ;;
     esac
 }

@@ -6,7 +6,7 @@
 set -euo pipefail
 source "$(dirname "$0")/load.sh"
 
-VIDEOS=4
+VIDEOS=6
 
 work() {
     local n encoder

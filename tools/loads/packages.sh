@@ -20,37 +20,33 @@ prepare() {
         ((${#versions[@]} < 2)) || version="${versions[-2]}"
         (cd old && apt-get -o APT::Sandbox::User=root download -qq "$package=$version")
     done
+    # The tree has no shell for the packages' scripts: they are left out.
+    without_scripts old
+    without_scripts new
 }
 
 work() {
     mkdir -p root/var/lib/dpkg/{updates,info,triggers}
     : >root/var/lib/dpkg/status
     : >root/var/lib/dpkg/available
-    # The tree has no shell for the packages' scripts: they are left out.
-    without_scripts "$CACHE/old"
-    without_scripts "$CACHE/new"
     local dpkg=(dpkg --root="$PWD/root" --force-depends --force-bad-path --no-triggers) n
-    for n in "$CACHE"/old/bare/*.deb; do "${dpkg[@]}" --install "$n"; done
+    for n in "$CACHE"/old/*.deb; do "${dpkg[@]}" --install "$n"; done
     forget
-    "${dpkg[@]}" --install "$CACHE"/new/bare/*.deb
+    "${dpkg[@]}" --install "$CACHE"/new/*.deb
     forget
     "${dpkg[@]}" --remove jq libjq1 libonig5 tree bc
-    "${dpkg[@]}" --install "$CACHE"/new/bare/{jq,libjq1,libonig5}_*.deb
+    "${dpkg[@]}" --install "$CACHE"/new/{jq,libjq1,libonig5}_*.deb
 }
 
-# without_scripts FOLDER: makes the packages of a folder anew, without scripts, in FOLDER/bare.
+# without_scripts FOLDER: makes the packages of a folder anew, without scripts.
 without_scripts() {
-    [[ -d $1/bare ]] && return
     local package
-    rm -rf "$1/tree" "$1/bare.new"
-    mkdir "$1/bare.new"
     for package in "$1"/*.deb; do
-        dpkg-deb --raw-extract "$package" "$1/tree"
-        rm -f "$1"/tree/DEBIAN/{preinst,postinst,prerm,postrm,config,triggers}
-        dpkg-deb -Zgzip -z1 --build "$1/tree" "$1/bare.new/$(basename "$package")" >/dev/null
-        rm -r "$1/tree"
+        dpkg-deb --raw-extract "$package" tree
+        rm -f tree/DEBIAN/{preinst,postinst,prerm,postrm,config,triggers}
+        dpkg-deb -Zgzip -z1 --build tree "$package" >/dev/null
+        rm -r tree
     done
-    mv "$1/bare.new" "$1/bare"
 }
 
 run_load "$@"

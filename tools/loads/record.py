@@ -14,12 +14,15 @@ sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 import onefold  # noqa: E402
 from debian import sh  # noqa: E402
 
+SHIPPED = os.path.join(HERE, "..", "..", "data", "loads")
 # The size of the file below the loop device. It is sparse.
 DISK_BYTES = 4 << 30
 # The least part of the whole blocks that has to have content.
 KNOWN_LEAST = 0.999
 # Memory for requests and content that wait for the recorder: the largest there is.
 RING = "64M"
+# The niceness of the recorder.
+HURRIED = -15
 
 
 class Broken(Exception):
@@ -93,6 +96,13 @@ def check(summary):
         raise Broken(f"content is known of {summary['blocks_known']} of {whole} whole blocks")
 
 
+def hurry(pid):
+    """Gives the recorder's threads a high priority instead of their low one, so that it keeps up with the load on a busy machine."""
+    for thread in map(int, os.listdir(f"/proc/{pid}/task")):
+        os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, thread, HURRIED)
+
+
 def record(name, out, cache):
     """Records a load, and returns the summary of the recording and the seconds that the load took."""
     run_load(name, "--prepare", cache)
@@ -103,6 +113,7 @@ def record(name, out, cache):
     try:
         disk.make()
         recorder = onefold.Recorder(None, trace, "--disk", disk.device, "--unkeyed", "md5", "--ring", RING)
+        hurry(recorder.process.pid)
         began = time.monotonic()
         work = os.path.join(disk.root, name)
         os.makedirs(work)
@@ -119,10 +130,40 @@ def record(name, out, cache):
         shutil.rmtree(place, ignore_errors=True)
 
 
+def packages(name):
+    """Returns the version of each package that a load names."""
+    with open(os.path.join(HERE, f"{name}.sh"), encoding="ascii") as file:
+        line = next(line for line in file if line.startswith("# packages: "))
+    names = line.removeprefix("# packages: ").split()
+    return {package: sh_says(f"dpkg-query --show --showformat '${{Version}}' {package}") for package in names}
+
+
+def ship(name, out, summary, seconds):
+    """Writes a trace as text to data/loads, with what the recorder counted, and how it was made."""
+    text = os.path.join(SHIPPED, f"{name}.tsv")
+    onefold.run("trace", "export", os.path.join(out, name), text, "--to", "recorded", "--force")
+    sh(f"zstd -19 --long=27 --quiet --force --rm {text}")
+    keys = ("records", "blocks", "gaps", "blocks_known", "blocks_partial", "own_requests")
+    made = {
+        "name": name,
+        "recorded": time.strftime("%Y-%m-%d"),
+        "command": f"./dev loads {name} --ship",
+        "kernel": os.uname().release,
+        "file_system": "ext4, defaults",
+        "packages": packages(name),
+        "load_seconds": round(seconds, 1),
+        **{key: summary[key] for key in keys},
+    }
+    with open(os.path.join(SHIPPED, f"{name}.json"), "w", encoding="ascii") as file:
+        json.dump(made, file, indent=1)
+        file.write("\n")
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./dev loads")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--ship", action="store_true")
     parser.add_argument("--out", default="target/loads")
     parser.add_argument("--dir", default=os.environ.get("TMPDIR", "/var/tmp"))
     options = parser.parse_args()
@@ -143,13 +184,13 @@ def main():
     for name in options.names or known:
         try:
             summary, seconds = record(name, out, cache)
+            if options.ship:
+                ship(name, out, summary, seconds)
         except (Broken, onefold.Failed, subprocess.SubprocessError) as error:
             failed += 1
             print(f"{name}: FAILED: {error}", flush=True)
             continue
         print(f"{name}: {summary['records']} requests, {summary['blocks']} blocks written, in {seconds:.0f} s", flush=True)
-        with open(os.path.join(out, f"{name}.json"), "w", encoding="ascii") as file:
-            json.dump(summary | {"trace": name, "seconds": round(seconds, 1)}, file, indent=1)
     return 1 if failed else 0
 
 
