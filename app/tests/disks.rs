@@ -130,6 +130,29 @@ fn a_recording_of_a_disk_has_content_files_and_programs() {
 }
 
 #[test]
+fn a_file_system_can_be_unmounted_while_it_is_recorded() {
+    if !may_watch("a_file_system_can_be_unmounted_while_it_is_recorded") {
+        return;
+    }
+    let home = Home::new();
+    let disk = Disk::new(&home, 256 << 20);
+    let trace = home.path("trace");
+    let recording = Running::start(&home, &["trace", "record", "--disk", &disk.device, "--out", &trace, "--json"]);
+    fs::write(disk.file("content.bin"), random(1 << 20)).unwrap();
+    disk.sync();
+    // A recorder that looks for the path of a file has the file system open, but only for that moment.
+    let until = Instant::now() + Duration::from_secs(10);
+    let unmount = || Command::new("umount").arg(&disk.mounted).status().unwrap().success();
+    while !unmount() {
+        assert!(Instant::now() < until, "the recorder keeps the file system from being unmounted");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    recording.end();
+    let csv = home.says(0, &["trace", "export", &trace, "-", "--to", "csv"]);
+    assert!(csv.contains(&disk.file("content.bin")), "the path was found while it was mounted");
+}
+
+#[test]
 fn a_recorder_that_is_behind_counts_what_it_missed() {
     if !may_watch("a_recorder_that_is_behind_counts_what_it_missed") {
         return;

@@ -167,7 +167,7 @@ fuzz_targets() {
 
 shell_scripts() {
     local code=0
-    shellcheck -x -S warning dev .ci/run tools/dev/*.sh || code=$?
+    shellcheck -x -S warning dev .ci/run tools/dev/*.sh tools/loads/*.sh || code=$?
     # Exit code 1 means that it reports something; a higher one that it could not check.
     [[ $code -eq 0 || ($code -eq 1 && -z $lint_errors) ]]
 }

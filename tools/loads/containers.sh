@@ -7,18 +7,20 @@ set -euo pipefail
 source "$(dirname "$0")/load.sh"
 
 # The packages in each layer of the images; the first is the base of all.
-BASE="base-files bash coreutils libc6 libtinfo6 libselinux1 libpcre2-8-0 dash grep sed gzip tar"
-PYTHON="python3.11-minimal libpython3.11-minimal libexpat1 zlib1g"
-WEB="nginx libssl3 libpcre2-8-0"
-DATA="sqlite3 libsqlite3-0 libreadline8"
+declare -A PACKAGES=(
+    [base]="base-files bash coreutils libc6 libtinfo6 libselinux1 libpcre2-8-0 dash grep sed gzip tar"
+    [python]="python3.11-minimal libpython3.11-minimal libexpat1 zlib1g"
+    [web]="nginx libssl3 libpcre2-8-0"
+    [data]="sqlite3 libsqlite3-0 libreadline8"
+)
 
 prepare() {
-    local layer
+    local layer packages
     umoci init --layout registry
     for layer in base python web data; do
-        local -n packages="${layer^^}"
+        read -ra packages <<<"${PACKAGES[$layer]}"
         mkdir -p "packages/$layer" "layer/$layer"
-        (cd "packages/$layer" && apt-get -o APT::Sandbox::User=root download -qq $packages)
+        (cd "packages/$layer" && apt-get -o APT::Sandbox::User=root download -qq "${packages[@]}")
         for deb in packages/"$layer"/*.deb; do dpkg-deb --extract "$deb" "layer/$layer"; done
     done
     umoci new --image registry:base

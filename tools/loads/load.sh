@@ -55,14 +55,17 @@ prepare() { :; }
 run_load() {
     local given="${2:-${TMPDIR:-/var/tmp}/onefold-loads}"
     CACHE="$(realpath -m "$given")/$(basename -s .sh "$0")"
-    if [[ ! -f $CACHE/prepared ]]; then
+    # Made by another state of the script, it is made anew.
+    local prepared
+    prepared="$CACHE/prepared-$(cksum <"$0" | cut -d ' ' -f 1)"
+    if [[ ! -f $prepared ]]; then
         rm -rf "$CACHE"
         mkdir -p "$CACHE"
         (cd "$CACHE" && prepare)
-        touch "$CACHE/prepared"
+        touch "$prepared"
     fi
     [[ $1 == --prepare ]] && return 0
-    cd "$1"
+    cd "$1" || return
     export HOME="$PWD/home"
     mkdir -p "$HOME"
     work

@@ -9,7 +9,7 @@ source "$(dirname "$0")/load.sh"
 # Tiles on each side of the area at the deepest zoom, and of a sheet of the map; the trips over it.
 SIDE=24
 SHEET=4
-TRIPS=10
+TRIPS=8
 
 prepare() {
     local row column
@@ -53,8 +53,8 @@ work() {
         CREATE UNIQUE INDEX tile_index ON tiles (zoom_level, tile_column, tile_row);
         INSERT INTO metadata VALUES ('name', 'load'), ('format', 'png')" >/dev/null
     for trip in $(seq 0 $((TRIPS - 1))); do
-        # Each trip sees an area that overlaps the one before; what it has not, it fetches. From the sixth on, tiles are of the new year.
-        tiles $((trip / 5 + 1)) $((trip * 5 % (SIDE - 8))) 8 | sqlite3 map.mbtiles
+        # Each trip sees an area that overlaps the one before; what it has not, it fetches. From the fifth on, tiles are of the new year.
+        tiles $((trip / 4 + 1)) $((trip * 5 % (SIDE - 8))) 8 | sqlite3 map.mbtiles
         sqlite3 map.mbtiles "SELECT sum(length(tile_data)) FROM tiles WHERE tile_row > $trip" >/dev/null
         forget
     done
