@@ -29,7 +29,7 @@ work() {
     cd source
     compile
     forget
-    for n in 1 2 3 4; do
+    for n in 1 2; do
         # A change of a header compiles a good part again, one of a source file little.
         echo "/* change $n */" >>lib/common/mem.h
         compile
@@ -37,8 +37,9 @@ work() {
         compile
     done
     mkdir packed
-    ./programs/zstd --quiet -5 -r programs lib --output-dir-flat packed
-    make --silent -C programs install PREFIX=/usr DESTDIR="$PWD/../installed" MOREFLAGS="-O0 -g3" >/dev/null
+    ./programs/zstd --quiet --force -5 -r programs lib --output-dir-flat packed
+    install -D programs/zstd ../installed/bin/zstd
+    cp -r lib ../installed/
     make --silent clean >/dev/null
     forget
     compile

@@ -6,7 +6,7 @@
 set -euo pipefail
 source "$(dirname "$0")/load.sh"
 
-SONGS=36
+SONGS=30
 
 prepare() {
     local n

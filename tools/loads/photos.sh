@@ -6,12 +6,12 @@
 set -euo pipefail
 source "$(dirname "$0")/load.sh"
 
-PHOTOS=20
+PHOTOS=12
 
 prepare() {
     local n
     mkdir card
-    for n in $(seq $PHOTOS); do photo "$n" 2000x1500 "card/img$n.jpg"; done
+    for n in $(seq $PHOTOS); do photo "$n" 1600x1200 "card/img$n.jpg"; done
 }
 
 work() {

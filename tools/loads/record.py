@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -159,7 +160,13 @@ def ship(name, out, summary, seconds):
         file.write("\n")
 
 
+def ended(_signal, _frame):
+    sys.exit(1)
+
+
 def main():
+    # So that the disk is removed.
+    signal.signal(signal.SIGTERM, ended)
     parser = argparse.ArgumentParser(prog="./dev loads")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--list", action="store_true")
