@@ -11,7 +11,7 @@ PHOTOS=12
 prepare() {
     local n
     mkdir card
-    for n in $(seq $PHOTOS); do photo "$n" 1600x1200 "card/img$n.jpg"; done
+    for n in $(seq $PHOTOS); do photo $((500 + n)) 1600x1200 "card/img$n.jpg"; done
 }
 
 work() {
