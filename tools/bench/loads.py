@@ -22,7 +22,8 @@ def percent(share):
 def run(_name, _options):
     traces = sorted(glob.glob(os.path.join(LOADS, "*.tsv.zst")))
     if len(traces) < LEAST:
-        raise onefold.Failed(f"data/loads has {len(traces)} traces, and the paper {LEAST} applications: record the others by ./dev loads --ship")
+        few = f"data/loads has {len(traces)} traces, and the paper {LEAST} applications"
+        raise onefold.Failed(f"{few}: record the others by ./dev loads --ship")
     words = [os.environ["ONEFOLD"], "trace", "analyze", *traces]
     report = json.loads(subprocess.run([*words, "--json"], stdout=subprocess.PIPE, text=True, check=True).stdout)
     applications = report["applications"]

@@ -25,7 +25,9 @@ for word in "$@"; do [[ -f tools/loads/$word.sh ]] && names+=("$word"); done
 # A load names the packages that it needs.
 mapfile -t missing < <(
     for name in "${names[@]}"; do sed -n 's/^# packages: //p' "tools/loads/$name.sh"; done | tr ' ' '\n' | sort -u |
-        while read -r package; do dpkg-query --show --showformat '${Status}' "$package" 2>/dev/null | grep -q ' installed$' || echo "$package"; done
+        while read -r package; do
+            dpkg-query --show --showformat '${Status}' "$package" 2>/dev/null | grep -q ' installed$' || echo "$package"
+        done
 )
 [[ ${#missing[@]} -eq 0 ]] || apt_install "${missing[@]}"
 build_onefold

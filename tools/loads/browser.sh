@@ -43,7 +43,8 @@ work() {
     export XDG_CACHE_HOME="$HOME/cache" MOZ_HEADLESS=1
     mkdir profile
     for n in $(seq $VISITS); do
-        firefox-esr --headless --profile profile --screenshot "$PWD/page.png" "http://127.0.0.1:$PORT/$((n % PAGES + 1)).html" >/dev/null 2>&1
+        firefox-esr --headless --profile profile --screenshot "$PWD/page.png" \
+            "http://127.0.0.1:$PORT/$((n % PAGES + 1)).html" >/dev/null 2>&1
         [[ -s page.png ]]
         rm page.png
         forget

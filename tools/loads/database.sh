@@ -7,6 +7,8 @@ set -euo pipefail
 source "$(dirname "$0")/load.sh"
 
 SCALE=2
+# Checkpoints as often as on a machine that runs for a day.
+SETTINGS="-c checkpoint_timeout=30s -c max_wal_size=48MB -c min_wal_size=32MB"
 
 # as_server WORD...: runs a program of PostgreSQL as the user that may.
 as_server() {
@@ -23,7 +25,7 @@ work() {
     for path in . .. ../..; do chmod o+x "$path"; done
     trap 'as_server pg_ctl stop -m immediate || true' EXIT
     as_server initdb -A trust --no-instructions
-    as_server pg_ctl start -w -l server.log -o "-k $PWD/server -c listen_addresses= -c checkpoint_timeout=30s -c max_wal_size=48MB -c min_wal_size=32MB"
+    as_server pg_ctl start -w -l server.log -o "-k $PWD/server -c listen_addresses= $SETTINGS"
     as_server pgbench -q -i -s $SCALE postgres
     as_server pgbench --random-seed=1 -c 1 -t 1500 postgres
     as_server pgbench --random-seed=2 -c 4 -t 500 postgres

@@ -15,8 +15,9 @@ random() {
 words() {
     awk -v seed="$1" -v count="$2" 'BEGIN {
         srand(seed)
-        n = split("the a to of you on my is are we see at home later ok thanks when where photo call meet tomorrow train lunch work bus late" \
-            " soon report table number change figure plan note draft house street river summer winter paper letter answer question", word, " ")
+        common = "the a to of you on my is are we see at home later ok thanks when where photo call meet tomorrow train lunch work bus" \
+            " late soon report table number change figure plan note draft house street river summer winter paper letter answer question"
+        n = split(common, word, " ")
         for (i = 1; i <= count; i++) printf "%s%s", word[int(rand() * n) + 1] int(rand() * 7), i % 12 ? " " : ".\n"
         print "."
     }'

@@ -18,9 +18,12 @@ prepare() {
             for (n = 1; n <= lines; n++) {
                 who = "10." int(rand() * 4) "." int(rand() * 9) "." int(rand() * 255)
                 kind = rand()
-                if (kind < 0.7) printf "web: %s GET /page/%d HTTP/1.1 %d %d\n", who, rand() * 400, rand() < 0.9 ? 200 : 404, rand() * 50000
-                else if (kind < 0.9) printf "mail: id %08x from=<user%d@example.org> size=%d status=sent\n", rand() * 2147483647, rand() * 50, rand() * 90000
-                else printf "firewall: drop in=eth0 src=%s dst=192.0.2.%d proto=tcp dport=%d\n", who, rand() * 9, rand() * 65535
+                if (kind < 0.7)
+                    printf "web: %s GET /page/%d HTTP/1.1 %d %d\n", who, rand() * 400, rand() < 0.9 ? 200 : 404, rand() * 50000
+                else if (kind < 0.9)
+                    printf "mail: id %08x from=<user%d@example.org> size=%d status=sent\n", rand() * 2147483647, rand() * 50, rand() * 90000
+                else
+                    printf "firewall: drop in=eth0 src=%s dst=192.0.2.%d proto=tcp dport=%d\n", who, rand() * 9, rand() * 65535
             }
         }' >"lines$n"
     done

@@ -30,7 +30,9 @@ prepare() {
 cut_sheet() {
     local tile
     convert sheet.png -crop 256x256 +repage -define png:exclude-chunks=date,time "tile%d.png"
-    for tile in $(seq 0 $((SHEET * SHEET - 1))); do mv "tile$tile.png" "tiles/$1-$((($2 + tile / SHEET) * SIDE + $3 + tile % SHEET)).png"; done
+    for tile in $(seq 0 $((SHEET * SHEET - 1))); do
+        mv "tile$tile.png" "tiles/$1-$((($2 + tile / SHEET) * SIDE + $3 + tile % SHEET)).png"
+    done
 }
 
 # tiles YEAR FIRST COUNT: prints what stores COUNT rows of tiles from the row FIRST on, eight tiles in each transaction.

@@ -12,7 +12,8 @@ prepare() {
     local n
     mkdir songs
     for n in $(seq $SONGS); do
-        ffmpeg -v error -f lavfi -i "anoisesrc=seed=$n:color=pink:duration=60:amplitude=0.3" -f lavfi -i "sine=frequency=$((110 + n * 7)):duration=60" \
+        ffmpeg -v error -f lavfi -i "anoisesrc=seed=$n:color=pink:duration=60:amplitude=0.3" \
+            -f lavfi -i "sine=frequency=$((110 + n * 7)):duration=60" \
             -filter_complex "amix=inputs=2" -c:a libmp3lame -b:a 160k -fflags +bitexact "songs/song$n.mp3"
     done
     for n in 1 2 3 4; do photo $n 600x600 "cover$n.jpg"; done

@@ -6,7 +6,7 @@
 set -euo pipefail
 source "$(dirname "$0")/load.sh"
 
-# Libraries, programs and documentation; those that another version is to be had of are upgraded to it, the others are installed again.
+# Libraries, programs and documentation; those of which another version is available are upgraded to it, the others are installed again.
 PACKAGES="libxml2 libcurl4 curl git-man libssl3 openssl libexpat1 libsqlite3-0 vim-runtime libpython3.11-minimal liblzma5 xz-utils zlib1g
  libpng16-16 libjpeg62-turbo libfreetype6 nano less bc jq libjq1 libonig5 mawk tree"
 
