@@ -16,7 +16,7 @@ source tools/dev/lib.sh
 help_if_asked "$0" "$@"
 
 [[ " $* " == *" --list "* ]] && exec python3 tools/loads/record.py --list
-need_blocks loads
+need_root loads
 bash tools/dev/setup.sh build >/dev/null
 need python3 mkfs.ext4 losetup zstd
 names=()

@@ -22,6 +22,7 @@ DISK_BYTES = 4 << 30
 KNOWN_LEAST = 0.999
 # Memory for requests and content that wait for the recorder: the largest there is.
 RING = "64M"
+AGAIN = "record it again when the machine is less busy"
 # The niceness of the recorder.
 HURRIED = -15
 
@@ -91,10 +92,10 @@ def sh_says(command):
 def check(summary):
     """Refuses a recording with less than all requests, or too little content."""
     if summary["gaps"]:
-        raise Broken(f"{summary['gaps']} requests are missing")
+        raise Broken(f"{summary['gaps']} requests are missing; {AGAIN}")
     whole = summary["blocks"] - summary["blocks_partial"]
     if summary["blocks_known"] < KNOWN_LEAST * whole:
-        raise Broken(f"content is known of {summary['blocks_known']} of {whole} whole blocks")
+        raise Broken(f"content is known of {summary['blocks_known']} of {whole} whole blocks; {AGAIN}")
 
 
 def hurry(pid):
