@@ -1,7 +1,7 @@
 //! The requests of any disk as records of a trace, as the kernel's block layer gets them, with names for content, files and control groups.
 //!
 //! 1. Whoever uses the disk never waits: what finds no room in the ring is counted.
-//! 2. Content stays in the ring until it is named, by a thread of low priority; [`ROUND_BLOCKS`] of it are copied at most.
+//! 2. Content stays in the ring until it is named, by a thread of low priority; 64 blocks of it are copied at most.
 //! 3. This process's own requests are left out. What a file system writes because of them, its journal, stays among the others.
 
 mod device;
