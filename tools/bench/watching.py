@@ -250,11 +250,11 @@ def watch_forecast(options):
         must(foretold["ended"] is None, f"the forecast ended: {foretold}")
         disk = Disk(os.path.join(options.dir, f"volume-{mode}"), 4 * GIB)
         at = f"{disk.path}.mnt"
+        os.makedirs(at, exist_ok=True)
         try:
             onefold.run("create", "--commit-mode", mode, disk.device)
             volume = Attached(disk.device)
             call(*ext4, volume.device)
-            os.makedirs(at)
             call("mount", volume.device, at)
             # What mkfs and the mount have brought is written, and its pages, too.
             time.sleep(70)
@@ -262,9 +262,10 @@ def watch_forecast(options):
             five_loads(at, seconds)
             time.sleep(70)
             after = volume.counts()
-            call("umount", at)
-            volume.detach()
         finally:
+            subprocess.run(["umount", at], check=False, capture_output=True)
+            onefold.run("detach", disk.device, check=False)
+            os.rmdir(at)
             disk.close()
         units = after["units"] - before["units"]
         client = after["client_units"] - before["client_units"]
