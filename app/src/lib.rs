@@ -21,6 +21,7 @@ pub mod machine;
 pub mod memory;
 pub mod names;
 pub mod output;
+pub mod pages;
 pub mod runtime;
 pub mod server;
 pub mod supervision;

@@ -29,7 +29,7 @@ Forms of text:
   mobile     seconds R|W sector sectors pid process MD5[-MD5...], one MD5 for each 4096 bytes
   blkparse   what blkparse prints by default, without content
   csv        comma-separated values; the first line names the columns: time_ns, op, offset and length have to be
-             there, fua, pid, process, stream, flags, device, note, fingerprints and compressed may be
+             there, fua, pid, process, stream, flags, device, note, file, cgroup, fingerprints and compressed may be
 
 A trace is a folder of Parquet files that `onefold trace import` makes, or a text of one of these forms, compressed
 by zstd or not; `-` is standard input.";

@@ -211,6 +211,8 @@ fn a_watch_tells_who_writes_what_and_what_a_volume_would_write() {
         assert_eq!(client, all, "it gets all that the disk gets");
         assert!(units > blocks / 2 && units < blocks, "half of the blocks are duplicates: {volume}");
     }
+    home.complaint(5, &["watch", &disk.device, "--html", &page], "page.html");
+    home.complaint(3, &["watch", &disk.device, "--html", "nowhere/page.html"], "nowhere/page.html");
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("<svg") && page.contains("a.bin"), "{} bytes", page.len());
 }

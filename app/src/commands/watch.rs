@@ -1,12 +1,13 @@
-//! `watch`: shows what wears a disk, and what a volume would have written in its place.
+//! `watch`: shows what wears a disk, and what a volume would have written instead.
 
 mod screen;
 
 use crate::bios::{Bios, Device};
 use crate::exit::{Exit, Failed, Outcome};
-use crate::forecast::Forecasts;
+use crate::forecast::{Forecasts, Written};
 use crate::output::size::Size;
 use crate::output::{Style, complain, print};
+use crate::pages::PageOption;
 use crate::runtime::recording::idle::yield_to_others;
 use crate::runtime::recording::{Naming, fingerprinter};
 use crate::traces::stopped_by_signals;
@@ -18,7 +19,6 @@ use onefold_engine::units::{count, index};
 use onefold_trace::record::Record;
 use screen::Screen;
 use std::collections::VecDeque;
-use std::fs;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -64,9 +64,8 @@ pub struct Arguments {
     /// Do not find out what a volume would have written.
     #[arg(long)]
     no_forecast: bool,
-    /// Write the report as a page of HTML with pictures, too.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    page: PageOption,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -120,7 +119,7 @@ struct Watching {
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
     let device = arguments.disk.as_deref().map_or_else(Device::of_root, Device::at)?;
-    let page_file = arguments.html.as_ref().map(|file| PageFile::make(file)).transpose()?;
+    let page_file = arguments.page.begin()?;
     let mut watching = Watching::begin(device, arguments)?;
     let mut screen = if std::io::stdout().is_terminal() && !arguments.json { Some(Screen::open()?) } else { None };
     if screen.is_none() {
@@ -139,8 +138,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     drop(screen);
     let report = watching.end()?;
     if let Some(file) = page_file {
-        let drawn = page(&report).map_err(|e| Failed::new(Exit::System, format!("the pictures cannot be drawn: {e}")))?;
-        file.write(&drawn)?;
+        file.end(page(&report))?;
     }
     print(&report, Style::of(arguments.json));
     Ok(())
@@ -202,7 +200,7 @@ impl Watching {
         self.report(volumes, self.began.elapsed())
     }
 
-    fn report(&self, volumes: Vec<crate::forecast::Written>, time: Duration) -> Watched {
+    fn report(&self, volumes: Vec<Written>, time: Duration) -> Watched {
         let Device { path, place } = &self.device;
         let report = Watched::new(path.clone(), place.bytes(), time, &self.account, volumes, self.age.clone());
         let blind_spots = self.bios.blind_spots().into_iter().map(str::to_owned).collect();
@@ -217,22 +215,6 @@ impl Watching {
         }
         let volumes = self.forecasts.take().map(Forecasts::end).unwrap_or_default();
         Ok(self.report(volumes, time))
-    }
-}
-
-/// The file of the page, made before the watch begins: a day would be lost if it could not be written.
-struct PageFile {
-    path: PathBuf,
-}
-
-impl PageFile {
-    fn make(path: &std::path::Path) -> Outcome<Self> {
-        fs::write(path, "").map_err(|e| Failed::system(format!("--html {}", path.display()), e))?;
-        Ok(Self { path: path.to_owned() })
-    }
-
-    fn write(&self, page: &str) -> Outcome {
-        fs::write(&self.path, page).map_err(|e| Failed::system(format!("--html {}", self.path.display()), e))
     }
 }
 

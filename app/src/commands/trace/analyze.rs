@@ -6,15 +6,13 @@ mod report;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::size::Size;
 use crate::output::{Style, print};
-use crate::traces::{FORMS, Reading, failed, failed_over, malformed_shown, stopped_by_signals};
+use crate::pages::PageOption;
+use crate::traces::{FORMS, Reading, failed, malformed_shown, stopped_by_signals};
 use onefold_trace::analyze::{Analysis, By, MEMORY_BYTES_MIN};
 use onefold_trace::error::TraceError;
-use onefold_trace::partial_output::PartialOutput;
 use onefold_trace::source::{ReadOptions, Source};
 use report::AnalysisReport;
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Show the applications of traces: redundancy, rates and sizes of each, and the content that they share
@@ -29,7 +27,8 @@ pub struct Arguments {
     /// Folders, or texts of any form; `-` for standard input.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Division into applications: trace, one for each trace, named like it; process; stream; or phase, from one mark to the next.
+    /// Division into applications: trace, one for each trace, named like it; process; stream; file; cgroup; or phase, from one mark to the
+    /// next.
     #[arg(long, value_name = "DIVISION", default_value = By::Trace.name())]
     by: By,
     /// Applications that get a row: the N that wrote the most blocks. The others are one row together.
@@ -43,12 +42,8 @@ pub struct Arguments {
     temporary: Option<PathBuf>,
     #[command(flatten)]
     reading: Reading,
-    /// File to write a page with tables and pictures to.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Replace a file that is there.
-    #[arg(long, requires = "html")]
-    force: bool,
+    #[command(flatten)]
+    page: PageOption,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -96,8 +91,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
     let how = arguments.reading.how(Some(&stop));
     let names = names(&arguments.traces)?;
-    let place = |html: &PathBuf| PartialOutput::new(html, arguments.force).map_err(|error| failed_over(error, html));
-    let place = arguments.html.as_ref().map(place).transpose()?;
+    let page_file = arguments.page.begin()?;
     let temporary = arguments.temporary.clone().unwrap_or_else(std::env::temp_dir);
     let aside = |error| failed(TraceError::Io { path: temporary.clone(), source: error }, &temporary);
     let reserved = |error| Failed::system(format!("--memory {}", arguments.memory), error).next("Give less; the rest goes to a file.");
@@ -108,10 +102,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     let tables = analysis.finish(arguments.most.into()).map_err(aside)?;
     let report = AnalysisReport::new(arguments.traces.clone(), arguments.by, malformed_lines, tables);
-    if let (Some(html), Some(place)) = (&arguments.html, place) {
-        let page = page::page(&report).map_err(|error| Failed::new(Exit::System, format!("{}: {error}", html.display())))?;
-        let written = File::create(&place.partial).and_then(|mut file| file.write_all(page.as_bytes()).and_then(|()| file.sync_all()));
-        written.map_err(TraceError::io(html)).and_then(|()| place.keep()).map_err(|error| failed_over(error, html))?;
+    if let Some(file) = page_file {
+        file.end(page::page(&report))?;
     }
     print(&report, Style::of(arguments.json));
     Ok(())
