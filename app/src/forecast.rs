@@ -17,6 +17,7 @@ use onefold_trace::counted::rig::Rig;
 use onefold_trace::counted::volume::NewVolume;
 use onefold_trace::model::{MODELS, Timetable};
 use onefold_trace::record::Record;
+use onefold_trace::replay::names::SECTORS;
 use onefold_trace::replay::planned::{Content, Next, PlannedRequest, PlannedRequests};
 use serde::Serialize;
 use std::cell::RefCell;
@@ -89,8 +90,10 @@ struct Sizes {
 }
 
 impl Sizes {
+    /// Zeros take no place, so their size says nothing of others.
     fn fill_in(&mut self, content: &mut Content) {
         match content.compressed {
+            _ if content.words == [0; SECTORS] => {}
             Some(bytes) => (self.bytes, self.blocks) = (self.bytes + u64::from(bytes), self.blocks + 1),
             None => content.compressed = self.bytes.checked_div(self.blocks).and_then(|mean| u16::try_from(mean).ok()),
         }
@@ -208,6 +211,67 @@ impl Forecast {
             flushes: tally.flushes,
             found_blocks: ledger.duplicates + ledger.unchanged + ledger.zeroes,
             ended: self.ended.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onefold_trace::record::{Block, ContentName, Op as Recorded};
+
+    fn write(time_ns: u64, lbn: u64, names: &[(u8, Option<u16>)]) -> Record {
+        let name = |name| if name == 0 { ContentName::Zero } else { ContentName::Of([name; 20]) };
+        let blocks = names.iter().map(|&(of, compressed)| Block { name: name(of), compressed }).collect();
+        let length = Bytes(names.len() as u64 * BLOCK_BYTES);
+        Record { blocks, ..Record::new(time_ns, Recorded::Write, Bytes(lbn * BLOCK_BYTES), length) }
+    }
+
+    fn forecast(records: Vec<Record>) -> Vec<Written> {
+        let mut forecasts = Forecasts::new(64 << 20, 32 << 20).expect("there can be such a volume");
+        records.into_iter().for_each(|record| forecasts.take(record));
+        forecasts.end()
+    }
+
+    #[test]
+    fn a_volume_writes_each_content_once() {
+        let contents: Vec<(u8, Option<u16>)> = (1..=64).map(|name| (name, Some(4096))).collect();
+        let again = (1..=8).map(|copy| write(copy * 1_000_000_000, copy * 64, &contents));
+        for written in forecast(again.collect()) {
+            assert_eq!((written.client_blocks, written.found_blocks, written.ended.clone()), (512, 448, None), "{written:?}");
+            assert_eq!(written.data_units, 64, "{written:?}");
+            assert!(written.metadata_units + written.log_units > 0 && written.units < 128, "{written:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_are_not_known_are_the_mean_of_others_but_zeros() {
+        let mut sizes = Sizes::default();
+        let mut size = |word: u64, compressed| {
+            let mut content = Content { words: [word; SECTORS], compressed };
+            sizes.fill_in(&mut content);
+            content.compressed
+        };
+        assert_eq!((size(7, None), size(0, Some(64)), size(8, Some(1000)), size(9, Some(2000))), (None, Some(64), Some(1000), Some(2000)));
+        assert_eq!((size(10, None), size(0, None)), (Some(1500), None));
+    }
+
+    #[test]
+    fn a_forecast_without_memory_ends_and_keeps_its_counts() {
+        let mut forecasts = Forecasts::new(1 << 30, 1 << 20).expect("there can be such a volume");
+        for turn in 0..4000_u64 {
+            let block = |place: u64| {
+                let mut bytes = [0; 20];
+                bytes[..8].copy_from_slice(&(turn * 8 + place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+                Block { name: ContentName::Of(bytes), compressed: Some(500) }
+            };
+            let blocks = (0..8).map(block).collect();
+            let at = Bytes(turn * 8 * BLOCK_BYTES);
+            forecasts.take(Record { blocks, ..Record::new(turn, Recorded::Write, at, Bytes(8 * BLOCK_BYTES)) });
+        }
+        for written in forecasts.end() {
+            assert_eq!(written.ended.as_deref(), Some("its memory was used up"), "{written:?}");
+            assert!(written.client_blocks > 0 && written.client_blocks < 32_000, "{written:?}");
         }
     }
 }

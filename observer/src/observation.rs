@@ -157,6 +157,14 @@ impl Lifetime {
 }
 
 impl Comm {
+    /// Makes the name of a process from its first 15 bytes.
+    pub fn of(name: &str) -> Self {
+        let mut bytes = [0; 16];
+        let kept = name.len().min(15);
+        bytes[..kept].copy_from_slice(&name.as_bytes()[..kept]);
+        Self(bytes)
+    }
+
     /// Takes the name up to the first zero.
     pub(crate) fn new(bytes: [u8; 16]) -> Self {
         let mut clean = [0; 16];

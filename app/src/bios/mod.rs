@@ -18,7 +18,7 @@ use groups::Groups;
 use named::{Blocks, Named, ROUND_BLOCKS};
 use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::units::Bytes;
-use onefold_observer::{Event, Observation, Operation, Refused, Request, Source, Wants, Watch};
+use onefold_observer::{Event, Means, Observation, Operation, Refused, Request, Source, Wants, Watch};
 use onefold_trace::header::Gap;
 use onefold_trace::record::{Op, Record};
 use onefold_trace::text::names::Names;
@@ -37,7 +37,7 @@ const ROUND_REQUESTS: usize = 256;
 pub struct Missing {
     /// Requests for which the ring had no room.
     pub requests: u64,
-    /// Blocks of recorded writes for whose content it had no room.
+    /// Blocks of writes for whose content it had no room; the writes themselves may be among those requests.
     pub blocks: u64,
     /// Pieces of content that the kernel could not read.
     pub unreadable: u64,
@@ -49,7 +49,8 @@ pub struct Missing {
 pub struct Bios {
     watch: Watch,
     round: Round,
-    missing: Missing,
+    /// The lost requests that gaps have reported.
+    lost: u64,
 }
 
 /// The requests and the content that are being taken out of the ring.
@@ -68,6 +69,8 @@ struct Who {
     names: Names,
     origin_ns: u64,
     process: u32,
+    /// The tracepoint, where there is no BPF, leads to no file.
+    sees_files: bool,
 }
 
 impl Bios {
@@ -81,10 +84,12 @@ impl Bios {
         let watch =
             Watch::begin_in_child(device.place, &device.path, wants, ring_bytes, spawn).map_err(|refused| failed(&refused, device))?;
         let (origin_ns, process) = (Watch::now_ns(), std::process::id());
-        let who = Who { paths: Paths::new(device), groups: Groups::default(), names: Names::default(), origin_ns, process };
+        let sees_files = watch.means() == Means::Bpf;
+        let (paths, groups, names) = (Paths::new(device), Groups::default(), Names::default());
+        let who = Who { paths, groups, names, origin_ns, process, sees_files };
         let (content, named) = (Blocks::new(fingerprinter), Named::default());
         let round = Round { content, named, waiting: Vec::with_capacity(ROUND_REQUESTS), who, own: 0 };
-        Ok(Self { watch, round, missing: Missing::default() })
+        Ok(Self { watch, round, lost: 0 })
     }
 
     /// Returns the time at which it began: nanoseconds of the monotonic clock.
@@ -110,28 +115,30 @@ impl Bios {
     pub fn gather(&mut self, time_max: Duration, mut each: impl FnMut(Record)) -> Outcome<Option<Gap>> {
         self.watch.wait(time_max).map_err(|e| Failed::system("cannot wait for the kernel", e))?;
         let round = &mut self.round;
-        let measures = self.watch.fullness() < BUSY;
-        round.content.measure(measures);
+        round.content.measure(!is_busy(&self.watch));
         self.watch.drain(|event| round.take(event, &mut each));
         round.finish(&mut each);
-        let counts = self.watch.counts();
-        let lost = counts.lost_requests - self.missing.requests;
-        let own = self.round.own;
-        self.missing = Missing { requests: counts.lost_requests, blocks: counts.lost_blocks, unreadable: counts.unreadable, own };
+        let all = self.watch.counts().lost_requests;
+        let lost = all - std::mem::replace(&mut self.lost, all);
         Ok((lost > 0).then(|| Gap { time_ns: Watch::now_ns() - self.origin_ns(), requests: lost }))
     }
 
     /// Returns whether content waits in the ring: it should be taken out before anything else is done.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.watch.fullness() >= BUSY
+        is_busy(&self.watch)
     }
 
     /// Returns what is missing so far.
     #[must_use]
-    pub const fn missing(&self) -> Missing {
-        self.missing
+    pub fn missing(&self) -> Missing {
+        let counts = self.watch.counts();
+        Missing { requests: counts.lost_requests, blocks: counts.lost_blocks, unreadable: counts.unreadable, own: self.round.own }
     }
+}
+
+fn is_busy(watch: &Watch) -> bool {
+    watch.fullness() >= BUSY
 }
 
 impl Round {
@@ -182,7 +189,7 @@ impl Who {
             fua: seen.fua && op == Op::Write,
             pid: Some(seen.process),
             process: Some(self.names.get(&seen.comm.to_string())),
-            stream: stream_of(seen).map(|stream| self.names.get(stream)),
+            stream: stream_of(seen, self.sees_files).map(|stream| self.names.get(stream)),
             flags: Some(self.names.get(&flags_of(seen))),
             file,
             cgroup: self.groups.path_of(seen.cgroup),
@@ -201,16 +208,16 @@ const fn op_of(operation: Operation) -> Op {
 }
 
 /// Returns the classification of the data: `D` of a file, `O` of a file by direct I/O, `M` metadata, `J` journal.
-fn stream_of(seen: &Observation) -> Option<&'static str> {
+fn stream_of(seen: &Observation, sees_files: bool) -> Option<&'static str> {
     if matches!(seen.operation, Operation::Discard | Operation::WriteZeroes) {
         return None;
     }
     let source = seen.file.as_ref().map(|file| file.source);
     let is_journal = match source {
+        // XFS: its log is no page and no buffer, so that it leads to nothing where others do.
+        None if sees_files => seen.meta,
         // ext4: its journal's thread writes into the disk's own pages.
-        Some(Source::DiskCache) => seen.comm.as_bytes().starts_with(b"jbd2/"),
-        // XFS: its log is no page and no buffer.
-        None => seen.meta,
+        None | Some(Source::DiskCache) => seen.comm.as_bytes().starts_with(b"jbd2/"),
         _ => false,
     };
     Some(match source {
@@ -241,5 +248,36 @@ fn failed(refused: &Refused, device: &Device) -> Failed {
         Refused::NotAllowed { .. } | Refused::LockedDown => Failed::new(Exit::NotPermitted, message).next("Run it as root."),
         Refused::Memory { .. } => Failed::new(Exit::Usage, message),
         _ => Failed::new(Exit::System, message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onefold_observer::{Comm, File};
+
+    #[test]
+    fn a_journal_is_known_by_its_thread_or_by_leading_nowhere() {
+        let seen = |meta, source: Option<Source>, comm: &str| {
+            let mut seen = Observation::new(Operation::Write);
+            (seen.meta, seen.comm) = (meta, Comm::of(comm));
+            seen.file = source.map(|source| File::new(source, 7, None));
+            seen
+        };
+        let cases = [
+            (true, Some(Source::DiskCache), "jbd2/sda1-8", "J", "J"),
+            (true, Some(Source::DiskCache), "kworker/1:2", "M", "M"),
+            (true, None, "kworker/1:2", "J", "M"),
+            (true, None, "jbd2/sda1-8", "J", "J"),
+            (true, Some(Source::XfsBuffer), "xfsaild/sda1", "M", "M"),
+            (false, Some(Source::PageCache), "cp", "D", "D"),
+            (false, Some(Source::Direct), "postgres", "O", "O"),
+        ];
+        for (meta, source, comm, by_bpf, by_tracepoint) in cases {
+            let seen = seen(meta, source, comm);
+            assert_eq!((stream_of(&seen, true), stream_of(&seen, false)), (Some(by_bpf), Some(by_tracepoint)), "{seen:?}");
+        }
+        let discard = Observation::new(Operation::Discard);
+        assert_eq!(stream_of(&discard, true), None);
     }
 }

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Seen {
     /// Blocks of recorded writes whose content is in the trace.
     pub blocks_known: u64,
-    /// Blocks whose content found no room.
+    /// Blocks of writes whose content found no room; the writes themselves may be missing, too.
     pub blocks_without_room: u64,
     /// Pieces of content that the kernel could not read.
     pub pieces_unreadable: u64,
