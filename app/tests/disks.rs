@@ -140,6 +140,8 @@ fn a_file_system_can_be_unmounted_while_it_is_recorded() {
     let recording = Running::start(&home, &["trace", "record", "--disk", &disk.device, "--out", &trace, "--json"]);
     fs::write(disk.file("content.bin"), random(1 << 20)).unwrap();
     disk.sync();
+    // It looks into the ring each 50 ms, and paths can be found only as long as the file system is mounted.
+    std::thread::sleep(Duration::from_secs(3));
     // A recorder that looks for the path of a file has the file system open, but only for that moment.
     let until = Instant::now() + Duration::from_secs(10);
     let unmount = || Command::new("umount").arg(&disk.mounted).status().unwrap().success();
