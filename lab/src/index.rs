@@ -12,9 +12,9 @@ use onefold_sim::index_lab::adapting::Adapt;
 use onefold_sim::index_lab::lab::{Found, Plan as Trial, run as run_policy, share};
 use onefold_sim::index_lab::naming::Naming;
 use onefold_sim::index_lab::shares::shares;
-use onefold_sim::index_lab::streams::Division;
 use onefold_sim::index_lab::writes::Writes;
 use onefold_sim::index_lab::{IndexIo, Policy};
+use onefold_trace::analyze::By;
 use onefold_trace::synth::interleave::Turn;
 use onefold_trace::synth::phone::Phone;
 use serde::Serialize;
@@ -83,9 +83,9 @@ pub struct Arguments {
     /// Turn of each of several traces: a number of reads and writes, as 1, or seconds of the trace's own time, as 60s.
     #[arg(long, value_name = "TURN", default_value = "60s")]
     turn: Turn,
-    /// Division of the writes into streams: trace, one for each trace; process; stream; or cgroup.
-    #[arg(long, value_name = "DIVISION", default_value = Division::Trace.name(), conflicts_with = "phone")]
-    by: Division,
+    /// Division of the writes into streams: trace, one for each trace; process; stream; file; or cgroup.
+    #[arg(long, value_name = "DIVISION", default_value = By::Trace.name(), value_parser = parse_division, conflicts_with = "phone")]
+    by: By,
     /// Requests within which an active stream has sent one, for the policies with parts; several, separated by commas.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "64",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
@@ -95,6 +95,11 @@ pub struct Arguments {
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// Takes each division but that by phases, which are no streams: they come one after the other.
+fn parse_division(typed: &str) -> Result<By, String> {
+    typed.parse().and_then(|by| if by == By::Phase { Err("a phase is no stream".to_owned()) } else { Ok(by) })
 }
 
 fn parse_phone(typed: &str) -> Result<Phone, String> {

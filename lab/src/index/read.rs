@@ -2,8 +2,9 @@
 
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::traces::{Reading, failed, malformed_shown};
-use onefold_sim::index_lab::streams::{Division, Streams};
+use onefold_sim::index_lab::streams::Streams;
 use onefold_sim::index_lab::writes::Writes;
+use onefold_trace::analyze::By;
 use onefold_trace::header::{Header, Unit};
 use onefold_trace::source::{STDIN, Source};
 use onefold_trace::synth::interleave::{Interleaved, TRACES_MAX, Turn, fits};
@@ -35,7 +36,7 @@ fn name_of(trace: &Path) -> String {
 ///
 /// # Errors
 /// When a trace cannot be read, or does not go with the first one.
-pub fn traces(traces: &[PathBuf], turn: Turn, by: Division, reading: &Reading) -> Outcome<(Writes, u64)> {
+pub fn traces(traces: &[PathBuf], turn: Turn, by: By, reading: &Reading) -> Outcome<(Writes, u64)> {
     if traces.len() > TRACES_MAX {
         return Err(Failed::new(Exit::Usage, format!("{} traces are too many: give at most {TRACES_MAX}", traces.len())));
     }

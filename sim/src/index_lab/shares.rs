@@ -30,8 +30,9 @@ pub fn shares(writes: &Writes) -> Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index_lab::streams::{Division, Streams};
+    use crate::index_lab::streams::Streams;
     use onefold_engine::units::{BLOCK_BYTES, Bytes};
+    use onefold_trace::analyze::By;
     use onefold_trace::header::Unit;
     use onefold_trace::record::{Block, ContentName, NAME_BYTES_MAX, Op, Record};
 
@@ -44,7 +45,7 @@ mod tests {
             record
         };
         let list = [("a", 0, 1), ("a", 1, 1), ("a", 2, 2), ("b", 3, 1), ("b", 4, 3), ("b", 2, 4), ("a", 5, 0), ("a", 4, 0)];
-        let writes = Writes::divided(list.into_iter().map(record), Unit::Block, Streams::new(Division::Process, [])).expect("sound");
+        let writes = Writes::divided(list.into_iter().map(record), Unit::Block, Streams::new(By::Process, [])).expect("sound");
         assert_eq!(shares(&writes), Shares { parts: vec![1, 2], whole: 2 }, "content 1 is in both parts; 2 and 3 are overwritten");
     }
 }

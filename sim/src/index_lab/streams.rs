@@ -1,9 +1,9 @@
 //! The streams of a trace's writes: the applications that they come from, as far as a block device can know.
 
+use onefold_trace::analyze::By;
 use onefold_trace::record::Record;
 use onefold_trace::synth::interleave::trace_at;
 use rustc_hash::FxHashMap;
-use std::str::FromStr;
 use std::sync::Arc;
 
 /// The number of a stream, in the order in which streams first appear.
@@ -16,47 +16,10 @@ const OTHERS: &str = "(others)";
 /// The name of the stream of requests that do not say where they come from.
 const UNKNOWN: &str = "(unknown)";
 
-/// The division of writes into streams.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Division {
-    /// One of several traces.
-    #[default]
-    Trace,
-    Process,
-    /// The recorder's classification of the data.
-    Stream,
-    Cgroup,
-}
-
-impl Division {
-    /// Lists all divisions.
-    pub const ALL: [Self; 4] = [Self::Trace, Self::Process, Self::Stream, Self::Cgroup];
-
-    /// Returns the name of the division.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Trace => "trace",
-            Self::Process => "process",
-            Self::Stream => "stream",
-            Self::Cgroup => "cgroup",
-        }
-    }
-}
-
-impl FromStr for Division {
-    type Err = String;
-
-    fn from_str(typed: &str) -> Result<Self, String> {
-        let known = || format!("'{typed}' is no division; give {}", Self::ALL.map(Self::name).join(", "));
-        Self::ALL.into_iter().find(|division| division.name() == typed).ok_or_else(known)
-    }
-}
-
 /// Numbers streams.
 #[derive(Debug, Default)]
 pub struct Streams {
-    division: Division,
+    by: By,
     /// The names of the traces, for their division.
     traces: Vec<Arc<str>>,
     numbers: FxHashMap<Arc<str>, Stream>,
@@ -66,18 +29,13 @@ pub struct Streams {
 impl Streams {
     /// Numbers the streams of traces with these names, which may be interleaved.
     #[must_use]
-    pub fn new(division: Division, traces: impl IntoIterator<Item = String>) -> Self {
-        Self { division, traces: traces.into_iter().map(Arc::from).collect(), ..Self::default() }
+    pub fn new(by: By, traces: impl IntoIterator<Item = String>) -> Self {
+        Self { by, traces: traces.into_iter().map(Arc::from).collect(), ..Self::default() }
     }
 
     /// Returns the number of the stream that a record belongs to.
     pub fn of(&mut self, record: &Record) -> Stream {
-        let name = match self.division {
-            Division::Trace => self.traces.get(trace_at(record.offset)),
-            Division::Process => record.process.as_ref(),
-            Division::Stream => record.stream.as_ref(),
-            Division::Cgroup => record.cgroup.as_ref(),
-        };
+        let name = if self.by == By::Trace { self.traces.get(trace_at(record.offset)) } else { self.by.field(record) };
         let name = name.cloned().unwrap_or_else(|| UNKNOWN.into());
         if let Some(&number) = self.numbers.get(&name) {
             return number;
@@ -110,18 +68,18 @@ mod tests {
 
     #[test]
     fn streams_are_numbered_as_they_appear() {
-        let mut streams = Streams::new(Division::Process, []);
+        let mut streams = Streams::new(By::Process, []);
         let numbers: Vec<Stream> =
             [Some("mail"), None, Some("chat"), Some("mail"), None].map(|process| streams.of(&record(0, process))).into();
         assert_eq!((numbers, streams.names()), (vec![0, 1, 2, 0, 1], vec!["mail".into(), UNKNOWN.to_owned(), "chat".into()]));
-        let mut streams = Streams::new(Division::Trace, ["a".to_owned(), "b".to_owned()]);
+        let mut streams = Streams::new(By::Trace, ["a".to_owned(), "b".to_owned()]);
         assert_eq!([RANGE_BYTES, 0, RANGE_BYTES + 4096].map(|offset| streams.of(&record(offset, None))), [0, 1, 0]);
         assert_eq!(streams.names(), ["b", "a"]);
     }
 
     #[test]
     fn streams_beyond_the_most_are_one() {
-        let mut streams = Streams::new(Division::Process, []);
+        let mut streams = Streams::new(By::Process, []);
         let numbers: Vec<Stream> = (0..100).map(|n| streams.of(&record(0, Some(&n.to_string())))).collect();
         assert_eq!((numbers[62], numbers[63], numbers[99], streams.of(&record(0, Some("62")))), (62, 63, 63, 62));
         assert_eq!((streams.names().len(), streams.names()[63].as_str()), (STREAMS_MAX, OTHERS));

@@ -1,7 +1,8 @@
 //! The block writes of a trace, as the policy lab takes them: nine bytes each, so that 20 million fit in memory beside a policy.
 
-use super::streams::{Division, Stream, Streams};
+use super::streams::{Stream, Streams};
 use onefold_engine::units::BLOCK_BYTES;
+use onefold_trace::analyze::By;
 use onefold_trace::content;
 use onefold_trace::header::Unit;
 use onefold_trace::record::{ContentName, Op, Record};
@@ -67,7 +68,7 @@ impl Writes {
     /// # Errors
     /// Fails if there are more than 2^31 blocks or contents.
     pub fn of(records: impl Iterator<Item = Record>, unit: Unit) -> Result<Self, String> {
-        Self::divided(records, unit, Streams::new(Division::Trace, []))
+        Self::divided(records, unit, Streams::new(By::Trace, []))
     }
 
     /// Reads the same, of a trace or of several that are interleaved, and divides the writes into streams.
@@ -164,7 +165,7 @@ mod tests {
             blocks.iter().map(record).collect::<Vec<_>>().into_iter()
         };
         let both = Interleaved::new([trace(&[7, 8, 9]), trace(&[7, 6])], Turn::Requests(1));
-        let streams = Streams::new(Division::Trace, ["a".to_owned(), "b".to_owned()]);
+        let streams = Streams::new(By::Trace, ["a".to_owned(), "b".to_owned()]);
         let writes = Writes::divided(both, Unit::Block, streams).expect("sound");
         assert_eq!(writes.list.iter().map(|write| write.lbn).collect::<Vec<_>>(), [0, 3, 1, 4, 2]);
         assert_eq!((writes.streams, writes.names), (vec![0, 1, 0, 1, 0], vec!["a".to_owned(), "b".to_owned()]));

@@ -43,7 +43,8 @@ impl By {
     }
 
     /// Returns the field of a request that names its application; none if it is empty, or if requests do not name it.
-    pub(super) fn field(self, record: &Record) -> Option<&Arc<str>> {
+    #[must_use]
+    pub fn field(self, record: &Record) -> Option<&Arc<str>> {
         match self {
             Self::Process => record.process.as_ref(),
             Self::Stream => record.stream.as_ref(),
