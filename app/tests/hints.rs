@@ -112,12 +112,14 @@ fn rules_are_kept_in_the_volume() {
     };
     assert_eq!(conditions(&home), ["1 --file *.raw", "2 --meta --lbn 0-999"]);
     home.says(0, &["hint", "remove", IMAGE, "1"]);
-    home.says(0, &["hint", "add", IMAGE, "noindex", "--process", "postgres"]);
+    home.says(0, &["hint", "add", IMAGE, "noindex", "--stream", "database", "--process", "postgres"]);
     home.says(0, &["hint", "remove", IMAGE, "--default"]);
     home.kill(IMAGE);
     let left = ["2 --meta --lbn 0-999", "3 --process postgres"];
     home.attach(IMAGE, &[]);
     assert_eq!(conditions(&home), left, "after a kill of both processes");
+    let streams = |home: &Home| home.json(&["hint", "list", IMAGE])["streams"].clone();
+    assert_eq!(streams(&home), serde_json::json!(["database"]), "a name keeps its number");
     assert_eq!(home.json(&["hint", "list", IMAGE])["spared_blocks"], Value::Null);
     home.says(0, &["detach", IMAGE]);
     assert_eq!(conditions(&home), left);

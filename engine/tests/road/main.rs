@@ -43,6 +43,7 @@ mod seams;
 mod sizes;
 mod space;
 mod stock;
+mod streams;
 mod suspects;
 mod two_servers;
 
