@@ -10,14 +10,13 @@ use onefold_engine::interface::{Class, Event, Failure, Op, Reply, Request, Reque
 use onefold_engine::memory::Accountant;
 use onefold_engine::policy::{Policies, Policy};
 use onefold_engine::settings::Settings;
-use onefold_engine::units::{BLOCK_BYTES, Bytes, count};
+use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
 use onefold_trace::counted::device::Tally;
 use onefold_trace::counted::request::{Memory, request_bytes_max};
 use onefold_trace::counted::rig::Rig;
 use onefold_trace::counted::volume::NewVolume;
 use onefold_trace::model::{MODELS, Timetable};
-use onefold_trace::record::Record;
-use onefold_trace::replay::names::SECTORS;
+use onefold_trace::record::{Block, ContentName, Op as Recorded, Record};
 use onefold_trace::replay::planned::{Content, Next, PlannedRequest, PlannedRequests};
 use serde::Serialize;
 use std::cell::RefCell;
@@ -27,6 +26,8 @@ use std::rc::Rc;
 
 /// The time after the last request in which all that is delayed is written, in nanoseconds: twice the delay of pages, and a commit.
 const SETTLE_NS: u64 = 62_000_000_000;
+/// The size of a block that does not compress.
+const WHOLE: u16 = 4096;
 /// The parts of the memory, in sixteenths, of the volume and of what its device holds.
 const VOLUME_SHARE: u64 = 6;
 const DEVICE_SHARE: u64 = 10;
@@ -90,13 +91,18 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Zeros take no place, so their size says nothing of others.
-    fn fill_in(&mut self, content: &mut Content) {
-        match content.compressed {
-            _ if content.words == [0; SECTORS] => {}
-            Some(bytes) => (self.bytes, self.blocks) = (self.bytes + u64::from(bytes), self.blocks + 1),
-            None => content.compressed = self.bytes.checked_div(self.blocks).and_then(|mean| u16::try_from(mean).ok()),
+    /// Counts the sizes of a record's blocks. Zeros take no place, so their size says nothing of others.
+    fn note(&mut self, record: &Record) {
+        for Block { name, compressed } in &record.blocks {
+            if let (ContentName::Of(_), Some(bytes)) = (name, compressed) {
+                (self.bytes, self.blocks) = (self.bytes + u64::from(*bytes), self.blocks + 1);
+            }
         }
+    }
+
+    fn fill_in(&self, content: &mut Content) {
+        let mean = || self.bytes.checked_div(self.blocks).and_then(|mean| u16::try_from(mean).ok());
+        content.compressed = content.compressed.or_else(mean);
     }
 }
 
@@ -115,8 +121,14 @@ impl Forecasts {
         Ok(Self { planned: PlannedRequests::new(queue.clone(), request_bytes), queue, sizes: Sizes::default(), forecasts })
     }
 
-    /// Takes a record.
-    pub fn take(&mut self, record: Record) {
+    /// Takes a record. Content that was not seen counts as new, and as content that does not compress: a forecast rather says too much.
+    pub fn take(&mut self, mut record: Record) {
+        self.sizes.note(&record);
+        let unseen = record.blocks.iter_mut().filter(|block| block.name == ContentName::Unknown);
+        unseen.for_each(|block| block.compressed = Some(WHOLE));
+        if record.blocks.is_empty() && record.op == Recorded::Write {
+            record.blocks = vec![Block { name: ContentName::Unknown, compressed: Some(WHOLE) }; index(record.blocks_touched())];
+        }
         self.queue.0.borrow_mut().push_back(record);
         while let Some(Ok(next)) = self.planned.next() {
             let Next::PlannedRequest(mut ask) = next else { continue };
@@ -218,7 +230,7 @@ impl Forecast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onefold_trace::record::{Block, ContentName, Op as Recorded};
+    use onefold_trace::replay::names::SECTORS;
 
     fn write(time_ns: u64, lbn: u64, names: &[(u8, Option<u16>)]) -> Record {
         let name = |name| if name == 0 { ContentName::Zero } else { ContentName::Of([name; 20]) };
@@ -247,13 +259,27 @@ mod tests {
     #[test]
     fn sizes_that_are_not_known_are_the_mean_of_others_but_zeros() {
         let mut sizes = Sizes::default();
-        let mut size = |word: u64, compressed| {
-            let mut content = Content { words: [word; SECTORS], compressed };
+        let size = |sizes: &Sizes, compressed| {
+            let mut content = Content { words: [7; SECTORS], compressed };
             sizes.fill_in(&mut content);
             content.compressed
         };
-        assert_eq!((size(7, None), size(0, Some(64)), size(8, Some(1000)), size(9, Some(2000))), (None, Some(64), Some(1000), Some(2000)));
-        assert_eq!((size(10, None), size(0, None)), (Some(1500), None));
+        assert_eq!(size(&sizes, None), None);
+        sizes.note(&write(1, 0, &[(0, Some(64)), (1, Some(1000)), (2, Some(2000)), (3, None), (4, Some(4096))]));
+        assert_eq!((size(&sizes, None), size(&sizes, Some(100))), (Some(2365), Some(100)));
+    }
+
+    #[test]
+    fn content_that_was_not_seen_is_new_and_whole() {
+        let unseen =
+            |time_ns, lbn, blocks: u64| Record::new(time_ns, Recorded::Write, Bytes(lbn * BLOCK_BYTES), Bytes(blocks * BLOCK_BYTES));
+        let seen: Vec<(u8, Option<u16>)> = (1..=64).map(|name| (name, Some(500))).collect();
+        let mut half = write(3, 300, &[(1, Some(500)), (2, Some(500))]);
+        half.blocks[1] = Block::named(ContentName::Unknown);
+        for written in forecast(vec![write(1, 0, &seen), unseen(2, 100, 64), half]) {
+            assert_eq!((written.client_blocks, written.found_blocks), (130, 1), "{written:?}");
+            assert!(written.data_units + written.log_units >= 65, "{written:?}");
+        }
     }
 
     #[test]

@@ -190,6 +190,31 @@ fn a_mapped_disk_is_seen() {
 }
 
 #[test]
+fn a_disk_that_cannot_be_opened_is_seen_after_a_commit_of_its_journal() {
+    if !may_observe("a_disk_that_cannot_be_opened_is_seen_after_a_commit_of_its_journal", &["mkfs.ext4"]) {
+        return;
+    }
+    let disk = LoopDisk::new(256 << 20);
+    let mounted = disk.mount(&["mkfs.ext4", "-q", "-F", "-b", "4096"], "ext4");
+    let place = Place::of(disk.number()).unwrap();
+    let mut watch = Watch::begin_in_child(place, Path::new("/dev/nowhere"), FILES, RING_BYTES, start_loader).unwrap();
+    let write = |name: &str, tag: u64| {
+        fs::write(mounted.file(name), tagged(tag, 0, 16 * BLOCK)).unwrap();
+        mounted.sync();
+    };
+    // The journal's own buffers, and a second one that agrees.
+    (0..8).for_each(|number| write(&format!("before-{number}"), 1));
+    assert!(watch.has_content(), "a journal has buffer heads");
+    Seen::default().take(&mut watch);
+    write("after", 2);
+    let mut seen = Seen::default();
+    seen.take(&mut watch);
+    drop(mounted);
+    seen.take(&mut watch);
+    assert_eq!(seen.check(disk.device(), 2), 16);
+}
+
+#[test]
 fn what_finds_no_room_is_counted() {
     if !may_observe("what_finds_no_room_is_counted", &["mkfs.ext4"]) {
         return;

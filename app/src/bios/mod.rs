@@ -102,7 +102,8 @@ impl Bios {
     #[must_use]
     pub fn blind_spots(&self) -> Vec<&'static str> {
         let spots = [
-            (!self.watch.has_content(), "The content of writes is not seen here, nor is the file that they belong to."),
+            (self.watch.means() == Means::Tracepoint, "Files are not seen here: the kernel has no BTF, or takes no BPF program."),
+            (!self.watch.has_content(), "The content of writes is not seen, as far as this has come."),
             (!self.watch.has_flushes(), "Flushes are not seen here: the disk has no write cache, and the kernel drops them before."),
         ];
         spots.into_iter().filter(|(is, _)| *is).map(|(_, sentence)| sentence).collect()

@@ -31,6 +31,9 @@ pub fn page(report: &Watched) -> Result<String, DrawError> {
     }
     let _ = writeln!(body, "<h2>What a volume would have written</h2>\n<div class=\"wide\">{}</div>", volumes(report)?);
     body.push_str(&table(&Watched::VOLUME_HEADS, report.volume_rows()));
+    if let Some(sentence) = report.caveat() {
+        let _ = writeln!(body, "<p>{}</p>", escape(&sentence));
+    }
     let _ = writeln!(
         body,
         "<h2>In all</h2>\n{}",

@@ -17,6 +17,8 @@ use std::time::Duration;
 const ROWS_MAX: usize = 12;
 /// The most files of a report.
 const FILES_MAX: usize = 200;
+/// The part of the blocks, as one in so many, whose content may be unseen without a word.
+const UNSEEN_SHARE: u64 = 100;
 const DAY_S: u64 = 86_400;
 
 /// The report of a watch.
@@ -112,6 +114,15 @@ impl Watched {
         self.volumes.iter().map(row).collect()
     }
 
+    /// Returns a sentence where so much content was not seen that a forecast says too much.
+    pub(super) fn caveat(&self) -> Option<String> {
+        let (unseen, all) = (self.totals.unknown_blocks, self.totals.all.units);
+        (unseen * UNSEEN_SHARE > all).then(|| {
+            let share = share(unseen, all);
+            format!("Content of {share} of the blocks was not seen. It counts as new and as incompressible: a volume may write less.")
+        })
+    }
+
     /// Returns the facts about the whole, by name.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
         let Totals { all, journal, metadata, .. } = self.totals;
@@ -162,6 +173,10 @@ impl Report for Watched {
         table = self.grid(table, "kind", &self.kinds);
         table = self.grid(table, "file", &self.files);
         let rows = self.volume_rows();
-        if rows.is_empty() { table } else { table.line("").grid(&Self::VOLUME_HEADS, rows) }
+        if rows.is_empty() {
+            return table;
+        }
+        let table = table.line("").grid(&Self::VOLUME_HEADS, rows);
+        self.caveat().into_iter().fold(table, Table::line)
     }
 }

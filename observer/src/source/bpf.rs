@@ -34,7 +34,6 @@ pub(crate) enum Count {
     Lost = 0,
     LostBlocks = 1,
     Unreadable = 2,
-    KnownPage = 3,
     KnownAgreed = 5,
     KnownDisagreed = 6,
 }

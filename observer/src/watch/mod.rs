@@ -70,7 +70,6 @@ pub struct Watch {
     place: Place,
     blocks: Blocks,
     wishes: Wishes,
-    has_content: bool,
     counts: WatchCounts,
 }
 
@@ -93,29 +92,27 @@ impl Watch {
         if ring_bytes < RING_BYTES_MIN {
             return Err(Refused::Memory { given: ring_bytes, least: RING_BYTES_MIN });
         }
-        // Where the kernel's memory has no one address for each page, or half of it is not mapped, there is no content.
+        // On 32 bits most memory has no address.
         let content = cfg!(target_pointer_width = "64");
         let Place { disk, start, end } = place;
         let task = Task::Record { start, end, content, wishes: !place.has_write_cache() };
         let bpf = match Bpf::begin(disk, wants, task, ring_bytes, spawn) {
             Ok(bpf) => {
-                let knows = || bpf.count(Count::KnownPage) != 0 && bpf.count(Count::KnownAgreed) > 0;
-                // Without it there is no content, which `has_content` reports.
-                let _ = address::teach(device, place.bytes(), knows);
-                let has_content = content && knows() && bpf.count(Count::KnownDisagreed) == 0;
-                return Ok(Self::new(Sight::Bpf(Box::new(bpf)), place, has_content));
+                // Where the disk cannot be opened, its file system's own buffers teach it, with the next commit of a journal.
+                let _ = address::teach(device, place.bytes(), || knows_addresses(&bpf));
+                return Ok(Self::new(Sight::Bpf(Box::new(bpf)), place));
             }
             Err(refused) if refused.leaves_tracepoint() => refused,
             Err(refused) => return Err(refused),
         };
         match Tracepoint::begin(disk, wants, true, ring_bytes) {
-            Ok(tracepoint) => Ok(Self::new(Sight::Tracepoint(Box::new(tracepoint)), place, false)),
+            Ok(tracepoint) => Ok(Self::new(Sight::Tracepoint(Box::new(tracepoint)), place)),
             Err(tracepoint) => Err(Refused::Neither { bpf: Box::new(bpf), tracepoint: Box::new(tracepoint) }),
         }
     }
 
-    fn new(sight: Sight, place: Place, has_content: bool) -> Self {
-        Self { sight, place, blocks: Blocks::default(), wishes: Wishes::default(), has_content, counts: WatchCounts::default() }
+    fn new(sight: Sight, place: Place) -> Self {
+        Self { sight, place, blocks: Blocks::default(), wishes: Wishes::default(), counts: WatchCounts::default() }
     }
 
     /// Returns by what it asks the kernel.
@@ -128,9 +125,9 @@ impl Watch {
         self.place
     }
 
-    /// Returns whether the content of writes is seen.
-    pub const fn has_content(&self) -> bool {
-        self.has_content
+    /// Returns whether the content of writes is seen now. Where the disk cannot be opened, it may be seen only later.
+    pub fn has_content(&self) -> bool {
+        if let Sight::Bpf(bpf) = &self.sight { knows_addresses(bpf) } else { false }
     }
 
     /// Returns whether flushes are seen. The kernel drops those of a disk without a write cache, unless it takes a program before that.
@@ -171,9 +168,10 @@ impl Watch {
 
     /// Passes on what has been seen before this began.
     pub fn drain(&mut self, mut each: impl FnMut(Event<'_>)) {
-        let Self { sight, place, blocks, wishes, has_content, counts } = self;
+        let has_content = self.has_content();
+        let Self { sight, place, blocks, wishes, counts } = self;
         let drained = sight.drain(|record| match record {
-            Record::Piece(piece) if *has_content => {
+            Record::Piece(piece) if has_content => {
                 let bio = piece.bio;
                 blocks.add(&piece, |at, content| each(Event::Block { bio, at, content }));
             }
@@ -195,6 +193,12 @@ impl Watch {
     pub fn now_ns() -> u64 {
         now_ns()
     }
+}
+
+/// Returns whether the program can compute the address of any page: from one, and another one has agreed. Where the kernel's memory has
+/// no one address for each page, there is no content.
+fn knows_addresses(bpf: &Bpf) -> bool {
+    bpf.count(Count::KnownAgreed) > 0 && bpf.count(Count::KnownDisagreed) == 0
 }
 
 /// Returns a bio as a request of the range, if it lies in it.
