@@ -1,16 +1,17 @@
 //! The loads that were recorded from a disk and come with the project (`data/loads`), compared with what their recorder counted
 //! (`NAME.json`) and with what their page says of them (`README.md`).
 
-use onefold_trace::info::{Counter, Info};
-use onefold_trace::source::{ReadOptions, Source};
+mod common;
+
+use onefold_trace::info::Info;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The kinds of a load's writes: file data, buffered or direct, metadata of the file system, and its journal.
 const STREAMS: [&str; 4] = ["D", "O", "M", "J"];
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/loads")
+    common::data("loads")
 }
 
 /// Returns for each load of the page's table its name and the processes that write in it.
@@ -27,25 +28,12 @@ fn described() -> Vec<(String, Vec<String>)> {
 }
 
 fn info(name: &str) -> Info {
-    let how = ReadOptions::default();
-    let mut source = Source::open(&folder().join(format!("{name}.tsv.zst")), &how).expect("it opens");
-    let unit = source.header().unit;
-    let mut counter = Counter::new();
-    let mut report = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
-    let count = |_: &Source, record| {
-        counter.count(&record, unit);
-        Ok(())
-    };
-    source.each(&how, &mut report, count).expect("it is read to its end");
-    counter.info(&source.header())
+    common::info(&folder(), name)
 }
 
 #[test]
 fn each_load_is_on_the_page_and_each_row_is_a_load() {
-    let entries = std::fs::read_dir(folder()).expect("data/loads is there");
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut shipped: Vec<String> = names.filter_map(|name| name.strip_suffix(".tsv.zst").map(str::to_owned)).collect();
-    shipped.sort();
+    let shipped = common::names(&folder());
     let mut described: Vec<String> = described().into_iter().map(|(name, _)| name).collect();
     described.sort();
     assert_eq!(shipped, described);

@@ -1,7 +1,9 @@
 //! The traces that come with the project, compared with the totals that their recorder computed: `data/traces/NAME.json`.
 
-use onefold_trace::info::{Counter, Info, Part, Phase};
-use onefold_trace::source::{ReadOptions, Source};
+mod common;
+
+use onefold_trace::info::{Info, Part, Phase};
+use onefold_trace::source::ReadOptions;
 use onefold_trace::text::detect::FormName;
 use onefold_trace::transfer::{export, import};
 use serde_json::Value;
@@ -9,29 +11,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/traces")
+    common::data("traces")
 }
 
 fn names() -> Vec<String> {
-    let entries = std::fs::read_dir(folder()).expect("data/traces is there");
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter_map(|name| name.strip_suffix(".tsv.zst").map(str::to_owned)).collect();
-    names.sort();
-    names
+    common::names(&folder())
 }
 
 fn info(name: &str) -> Info {
-    let how = ReadOptions::default();
-    let mut source = Source::open(&folder().join(format!("{name}.tsv.zst")), &how).expect("it opens");
-    let unit = source.header().unit;
-    let mut counter = Counter::new();
-    let mut report = |malformed: &onefold_trace::text::Malformed| panic!("{malformed}");
-    let count = |_: &Source, record| {
-        counter.count(&record, unit);
-        Ok(())
-    };
-    source.each(&how, &mut report, count).expect("it is read to its end");
-    counter.info(&source.header())
+    common::info(&folder(), name)
 }
 
 /// Returns the share of duplicates when zeros count as a content like any other.
