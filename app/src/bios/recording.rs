@@ -1,14 +1,14 @@
 //! A recording of any disk.
 
 use super::{Bios, Device, Missing};
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::Outcome;
 use crate::runtime::recording::entry::NAME_BYTES;
 use crate::runtime::recording::idle::yield_to_others;
 use crate::runtime::recording::recorder::{Tally, bytes_of};
-use crate::runtime::recording::{About, Order, RecordError, fingerprinter};
+use crate::runtime::recording::{About, Order, failed, fingerprinter};
 use onefold_engine::fingerprint::Fingerprinter;
-use onefold_engine::units::Bytes;
-use onefold_trace::folder::{FolderError, Gather, Writer};
+use onefold_engine::units::{self, Bytes};
+use onefold_trace::folder::{Gather, Writer};
 use onefold_trace::header::Header;
 use onefold_trace::record::{ContentName, Op, Record};
 use serde::Serialize;
@@ -48,7 +48,7 @@ impl Recording {
     /// # Errors
     /// When the kernel lets this process see nothing, or the trace cannot be made.
     pub fn begin(device: &Device, order: Order, ring_bytes: usize, reads: bool) -> Outcome<Self> {
-        let fingerprinter: Fingerprinter = fingerprinter(None, &order.naming).map_err(refused)?;
+        let fingerprinter: Fingerprinter = fingerprinter(None, &order.naming).map_err(|e| failed(e, &order))?;
         let algorithm = fingerprinter.algorithm();
         let about = About { algorithm: algorithm.name().to_owned(), key_id: fingerprinter.key_id(), fingerprints_of_volume: false };
         let bios = Bios::begin(device, ring_bytes, reads, fingerprinter)?;
@@ -61,7 +61,7 @@ impl Recording {
             device_bytes: Some(Bytes(device.place.bytes())),
             ..Header::default()
         };
-        let writer = Writer::create(&order.folder, header, order.rotation).map_err(|e| unwritten(e, &order))?;
+        let writer = Writer::create(&order.folder, header, order.rotation).map_err(|e| failed(e.into(), &order))?;
         let writer = writer.gathering(Gather::LITTLE).sealing_aside();
         yield_to_others();
         Ok(Self { bios, writer, order, about, tally: Tally::default(), blocks_known: 0 })
@@ -97,7 +97,7 @@ impl Recording {
             tally.gaps += gap.requests;
             writer.header_mut().gaps.push(gap);
         }
-        written.and_then(|()| writer.close_if_due()).map_err(|e| unwritten(e, order))
+        written.and_then(|()| writer.close_if_due()).map_err(|e| failed(e.into(), order))
     }
 
     /// Ends it; every request that was seen is in the trace then.
@@ -107,7 +107,7 @@ impl Recording {
     pub fn end(mut self) -> Outcome<(Tally, Seen)> {
         self.go_on()?;
         let Missing { blocks, unreadable, own, .. } = self.bios.missing();
-        self.writer.finish().map_err(|e| unwritten(e, &self.order))?;
+        self.writer.finish().map_err(|e| failed(e.into(), &self.order))?;
         let known = self.blocks_known;
         let partial = self.tally.blocks.saturating_sub(known + blocks + unreadable);
         let seen = Seen {
@@ -126,21 +126,6 @@ fn count(record: &Record, tally: &mut Tally, blocks_known: &mut u64) {
     if record.op == Op::Write {
         tally.blocks += record.blocks_touched();
         let known = record.blocks.iter().filter(|block| block.name != ContentName::Unknown);
-        *blocks_known += known.map(|_| 1).sum::<u64>();
-    }
-}
-
-fn refused(error: RecordError) -> Failed {
-    Failed::new(Exit::System, error.to_string())
-}
-
-fn unwritten(error: FolderError, order: &Order) -> Failed {
-    let message = error.to_string();
-    match error {
-        FolderError::Exists { .. } => Failed::new(Exit::Refused, message).next("Give another name with `--out`, or remove what is there."),
-        FolderError::Io { ref source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            Failed::new(Exit::NotPermitted, message)
-        }
-        _ => Failed::new(Exit::System, message).next(format!("What was closed before is in {}.", order.folder.display())),
+        *blocks_known += units::count(known.count());
     }
 }

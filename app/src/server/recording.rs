@@ -7,8 +7,7 @@
 use crate::attachment::control::Client;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::runtime::recording::tap::Tap;
-use crate::runtime::recording::{Order, RecordError, Recording};
-use onefold_trace::folder::FolderError;
+use crate::runtime::recording::{Order, RecordError, Recording, failed};
 use serde::Serialize;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -101,25 +100,4 @@ impl Recordings {
 
 fn to_json(value: &impl Serialize) -> Outcome<serde_json::Value> {
     serde_json::to_value(value).map_err(|e| Failed::system("cannot answer", e))
-}
-
-fn failed(error: RecordError, order: &Order) -> Failed {
-    let message = error.to_string();
-    match error {
-        RecordError::Busy => Failed::new(Exit::InUse, message).next("Only one can be made at a time; end that one first."),
-        RecordError::Closing => Failed::new(Exit::InUse, message),
-        RecordError::Memory { memory_bytes } => {
-            Failed::new(Exit::Refused, message).next(format!("Attach it with `--memory {}M` or more.", memory_bytes.div_ceil(1 << 20)))
-        }
-        RecordError::Folder(FolderError::Exists { .. }) => {
-            Failed::new(Exit::Refused, message).next("Give another name with `--out`, or remove what is there.")
-        }
-        RecordError::Folder(FolderError::Io { ref source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
-            Failed::new(Exit::NotPermitted, message)
-        }
-        RecordError::Folder(_) => {
-            Failed::new(Exit::System, message).next(format!("What was closed before is in {}.", order.folder.display()))
-        }
-        RecordError::System(_) | RecordError::Failed => Failed::new(Exit::System, message),
-    }
 }

@@ -17,6 +17,7 @@ pub mod tap;
 #[cfg(test)]
 mod tests;
 
+use crate::exit::{Exit, Failed};
 use crate::memory::pool::Pool;
 use entry::{LastGap, NAME_BYTES, Wants};
 use key::Key;
@@ -242,6 +243,29 @@ pub fn fingerprinter(own: Option<&Fingerprinter>, naming: &Naming) -> Result<Fin
         (Naming::Md5, _) => Fingerprinter::new(Algorithm::Md5, [0; 32]),
         (Naming::Sha1, _) => Fingerprinter::new(Algorithm::Sha1, [0; 32]),
     })
+}
+
+/// Returns the failure of a command that wanted a recording.
+#[must_use]
+pub fn failed(error: RecordError, order: &Order) -> Failed {
+    let message = error.to_string();
+    match error {
+        RecordError::Busy => Failed::new(Exit::InUse, message).next("Only one can be made at a time; end that one first."),
+        RecordError::Closing => Failed::new(Exit::InUse, message),
+        RecordError::Memory { memory_bytes } => {
+            Failed::new(Exit::Refused, message).next(format!("Attach it with `--memory {}M` or more.", memory_bytes.div_ceil(1 << 20)))
+        }
+        RecordError::Folder(FolderError::Exists { .. }) => {
+            Failed::new(Exit::Refused, message).next("Give another name with `--out`, or remove what is there.")
+        }
+        RecordError::Folder(FolderError::Io { ref source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Failed::new(Exit::NotPermitted, message)
+        }
+        RecordError::Folder(_) => {
+            Failed::new(Exit::System, message).next(format!("What was closed before is in {}.", order.folder.display()))
+        }
+        RecordError::System(_) | RecordError::Failed => Failed::new(Exit::System, message),
+    }
 }
 
 /// The division of a recording's memory, in bytes except for the requests.
