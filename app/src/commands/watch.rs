@@ -33,7 +33,7 @@ const DRAW: Duration = Duration::from_secs(1);
 /// The memory that the program takes by itself, in bytes.
 const PROGRAM_BYTES: u64 = 10 << 20;
 /// The parts of the rest, in sixteenths: the ring, the forecasts, and contents. The others are for what waits, and for tables.
-const RING_SHARE: u64 = 2;
+const RING_SHARE: u64 = 4;
 const FORECASTS_SHARE: u64 = 6;
 const CONTENTS_SHARE: u64 = 2;
 const MEMORY_BYTES_MIN: u64 = 16 << 20;

@@ -17,7 +17,7 @@ use std::time::Duration;
 const ROWS_MAX: usize = 12;
 /// The most files of a report.
 const FILES_MAX: usize = 200;
-/// The part of the blocks, as one in so many, whose content may be unseen without a word.
+/// Content may be unseen of one block in this many without a word.
 const UNSEEN_SHARE: u64 = 100;
 const DAY_S: u64 = 86_400;
 
