@@ -69,6 +69,8 @@ pub struct StreamCounts {
     pub zeroes: u64,
     pub new_blocks: u64,
     pub unchanged: u64,
+    /// The containers that were opened for it (`space/containers.rs`).
+    pub containers: u64,
 }
 
 /// The place that a client's unit got.

@@ -3,6 +3,7 @@
 pub use crate::format::superblock::{Compression, Persistence};
 
 use crate::format::geometry::PIECE_BLOCKS;
+use crate::format::page::Region;
 use crate::format::superblock::{CommitMode, FULL_WAIT_S_DEFAULT, MEMORY_BYTES_DEFAULT, StartSettings};
 use crate::format::unit::SLOTS_MAX;
 use std::ops::RangeInclusive;
@@ -81,6 +82,9 @@ pub struct Knobs {
     pub discard_batch_blocks: u64,
     /// The blocks of a piece of a store in a file: what is written ahead, and given back, at once.
     pub stock_piece_blocks: u64,
+    /// The blocks of a container, which one stream fills: about an erase block of flash. The blocks of a number of whole fingerprint pages
+    /// cost the fewest pages.
+    pub container_blocks: u64,
     /// The most links of a block, including that of its fingerprint. It is 254 on real volumes; a simulation has less, to reach the limit.
     pub refs_limit: u8,
     /// Blocks in one window of a recount. Memory is another bound.
@@ -110,6 +114,8 @@ pub struct Knobs {
     pub ledger_units_max: u64,
 }
 
+/// The fingerprint pages of a container's blocks: 4 MB of content, an erase block of many cards and drives.
+const CONTAINER_PAGES: u64 = 5;
 /// The bytes of the smallest index: one line of the processor's cache.
 pub const INDEX_BYTES_MIN: u64 = 64;
 
@@ -179,6 +185,7 @@ impl Default for Knobs {
             carrier_slots_max: SLOTS_MAX,
             discard_batch_blocks: 1024,
             stock_piece_blocks: PIECE_BLOCKS,
+            container_blocks: CONTAINER_PAGES * Region::Fingerprints.entries_per_page(),
             refs_limit: 254,
             recount_window_blocks: 1 << 20,
             recount_pages_per_second: 4096,

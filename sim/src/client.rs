@@ -23,6 +23,7 @@ use onefold_engine::adaptation::{ALL, is_selected};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::fingerprint::Digest;
 use onefold_engine::interface::{Failure, Op, Payload, Policies, Policy, Reply, Request, RequestId};
+use onefold_engine::policy::Stream;
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -187,12 +188,19 @@ impl Client {
     /// Returns the policies that the next request brings. Its number decides, so that no other draw changes.
     fn policies(&self) -> Policies {
         let mut rng = Rng::with_seed(!self.next ^ self.unique.rotate_left(32));
-        if rng.u8(..) >= self.options.hinted {
+        let hinted = rng.u8(..) < self.options.hinted;
+        let mut of_streams = Rng::with_seed(rng.clone().u64(..));
+        let has_streams = of_streams.u8(..) < self.options.streams;
+        if !hinted && !has_streams {
             return Policies::default();
         }
         let all =
             [Policy::DEFAULT, Policy::DEFAULT.apart(), Policy::DEFAULT.plain(), Policy::DEFAULT.unindexed(), Policy::DEFAULT.prefetched()];
-        let mut draw = || all[rng.usize(0..all.len())].and(all[rng.usize(0..all.len())]);
+        let mut draw = || {
+            let advice = if hinted { all[rng.usize(0..all.len())].and(all[rng.usize(0..all.len())]) } else { Policy::DEFAULT };
+            let stream = Stream::new(if has_streams { of_streams.usize(0..4) } else { 0 }).unwrap_or_default();
+            advice.of_stream(stream)
+        };
         // A request of many bios knows different things of its blocks, and nothing of the last ones.
         if self.next % 2 == 0 { Policies::Same(draw()) } else { Policies::Each([draw(), draw(), draw()].into()) }
     }

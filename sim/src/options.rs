@@ -106,6 +106,8 @@ pub struct Options {
     pub protects: u8,
     /// The odds, in 256, that a request brings a policy for its blocks.
     pub hinted: u8,
+    /// The odds, in 256, that a request says which streams its blocks belong to.
+    pub streams: u8,
     /// The number of requests at a time.
     pub depth: usize,
     /// The largest number of blocks of a write.
@@ -142,6 +144,7 @@ impl Options {
         let persistence = if rng.u8(..) < 48 { Persistence::Strong } else { Persistence::Weak };
         // Draws from this generator do not change any other draws.
         let mut aside = Rng::with_seed(!rng.clone().u64(..));
+        let mut streams = Rng::with_seed(rng.clone().u64(..).rotate_left(32));
         let mut settings = Settings { persistence, memory_bytes: 2 << 20, ..Settings::default() };
         let (facts, knobs) = (&mut settings.facts, &mut settings.knobs);
         knobs.compact_beyond = [2, 4, 8, 2048][rng.usize(0..4)];
@@ -179,6 +182,7 @@ impl Options {
         let in_file = aside.bool();
         knobs.stock_piece_blocks = [4, 4, 256][aside.usize(0..3)];
         facts.trim_rest_ms = [0, 500][aside.usize(0..2)];
+        knobs.container_blocks = [2, 8, 64, 1000][streams.usize(0..4)];
         Self {
             shape,
             settings,
@@ -189,6 +193,7 @@ impl Options {
             deferred: [0, 0, 40, 200][aside.usize(0..4)],
             scrubs: [0, 0, 0, 0, 0, 0, 0, 8][aside.usize(0..8)],
             hinted: [0, 0, 40, 200][aside.usize(0..4)],
+            streams: [0, 0, 128, 255][streams.usize(0..4)],
             protects: [0, 0, 0, 6][aside.usize(0..4)],
             mix: Mix {
                 write: rng.u32(4..=20),

@@ -215,6 +215,7 @@ pub fn quiet_options(shape: Shape) -> Options {
         orders: 0,
         scrubs: 0,
         hinted: 0,
+        streams: 0,
         protects: 0,
         depth: 1,
         blocks: 1,

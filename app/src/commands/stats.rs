@@ -77,7 +77,9 @@ impl Report for Stats {
             return table.line("It is not attached: what a server counts, this cannot tell.");
         }
         if self.is_by_stream {
-            table = table.line("").grid(&["stream", "written", "new", "found"], self.counts.streams.iter().map(stream_row).collect());
+            table = table
+                .line("")
+                .grid(&["stream", "written", "new", "found", "containers"], self.counts.streams.iter().map(stream_row).collect());
         }
         table = table.line("").grid(&["clients", "requests", "bytes"], rows(&self.counts.client));
         table = table.line("").grid(&["device", "commands", "bytes"], rows(&self.counts.device));
@@ -104,7 +106,7 @@ impl Stats {
 fn stream_row(of: &StreamUnits) -> Vec<String> {
     let blocks = |units: u64| Size(units * BLOCK_BYTES).to_string();
     let found = of.found_percent().map_or_else(|| "-".to_owned(), |percent| Percent(percent).to_string());
-    vec![of.stream.clone(), blocks(of.client_units), blocks(of.new_blocks), found]
+    vec![of.stream.clone(), blocks(of.client_units), blocks(of.new_blocks), found, of.containers.to_string()]
 }
 
 /// Says in a line what the disks below the store have written.

@@ -15,6 +15,9 @@ pub struct StreamUnits {
     pub zeroes: u64,
     pub unchanged: u64,
     pub new_blocks: u64,
+    /// Containers that were opened for it: neighbouring blocks that it fills alone.
+    #[serde(default)]
+    pub containers: u64,
 }
 
 /// Returns the streams that have a name, and the unknown one, whose number is 0.
@@ -22,9 +25,9 @@ pub struct StreamUnits {
 pub fn named(counts: &[StreamCounts], names: &[String]) -> Vec<StreamUnits> {
     let names = std::iter::once(UNKNOWN).chain(names.iter().map(String::as_str));
     let of = |(counts, name): (&StreamCounts, &str)| {
-        let StreamCounts { duplicates, zeroes, new_blocks, unchanged } = *counts;
+        let StreamCounts { duplicates, zeroes, new_blocks, unchanged, containers } = *counts;
         let client_units = duplicates + zeroes + new_blocks + unchanged;
-        StreamUnits { stream: name.to_owned(), client_units, duplicates, zeroes, unchanged, new_blocks }
+        StreamUnits { stream: name.to_owned(), client_units, duplicates, zeroes, unchanged, new_blocks, containers }
     };
     counts.iter().zip(names).map(of).collect()
 }
@@ -45,7 +48,8 @@ mod tests {
 
     #[test]
     fn each_name_has_its_counts_and_the_unknown_comes_first() {
-        let counts = [0, 10, 20, 30].map(|number| StreamCounts { duplicates: number, zeroes: 1, new_blocks: 1, unchanged: 0 });
+        let counts =
+            [0, 10, 20, 30].map(|number| StreamCounts { duplicates: number, zeroes: 1, new_blocks: 1, unchanged: 0, containers: 0 });
         let streams = named(&counts, &["mail".to_owned(), "photos".to_owned()]);
         let units: Vec<_> = streams.iter().map(|stream| (stream.stream.as_str(), stream.client_units)).collect();
         assert_eq!(units, [(UNKNOWN, 2), ("mail", 12), ("photos", 22)]);

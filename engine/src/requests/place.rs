@@ -140,7 +140,7 @@ fn link_new(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, conte
     let New { request, lbn, entry: FingerprintEntry { kind, value: fingerprint }, policy, is_sought } = new;
     let slice = content.slice;
     let promised = answers.journal.contents_promised(store);
-    let pbn = store.allocate(lbn, promised)?;
+    let pbn = store.allocate(lbn, policy.stream(), promised)?;
     store.io.ledger.placed(policy.stream(), Placed::New);
     store.add_links(pbn, 2);
     store.tables.open.new_blocks.push(pbn);

@@ -7,6 +7,7 @@ use crate::contents::ReadCache;
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::io::{Io, Stage};
+use crate::policy::Stream;
 use crate::schedule::{Blocked, Task};
 use crate::tables::{Access, Tables};
 use crate::units::{Lbn, Pbn, index};
@@ -18,8 +19,16 @@ const SMALL_BLOCKS_MAX: usize = 64;
 const GRANULES_A_STEP: u64 = 64;
 
 impl Space {
-    /// Allocates a block for new content of `lbn`; `promised` free blocks are kept for others. The refs page of the block is in memory.
-    pub fn allocate(&mut self, io: &mut Io, tables: &mut Tables, cache: &mut ReadCache, lbn: Lbn, promised: u64) -> Result<Pbn, Blocked> {
+    /// Allocates a block for new content of `lbn`, which a stream writes; `promised` free blocks are kept for others. The refs page of the
+    /// block is in memory.
+    pub fn allocate(
+        &mut self,
+        io: &mut Io,
+        tables: &mut Tables,
+        cache: &mut ReadCache,
+        (lbn, stream): (Lbn, Stream),
+        promised: u64,
+    ) -> Result<Pbn, Blocked> {
         if self.store_is_out(io.stage) || !self.may_take_from_reserve(io, tables, lbn)? {
             return Err(Blocked::Space);
         }
@@ -28,27 +37,32 @@ impl Space {
             return Err(Blocked::Space);
         }
         let is_small = tables.open.new_blocks.len() < SMALL_BLOCKS_MAX;
-        let pbn = self.take_free_block(io, tables, cache, is_small).map_err(Blocked::Page)?.ok_or(Blocked::Space)?;
+        let pbn = self.take_free_block(io, tables, cache, stream, is_small).map_err(Blocked::Page)?.ok_or(Blocked::Space)?;
         self.store_left = self.store_left.saturating_sub(1);
         self.found_room(io);
         Ok(pbn)
     }
 
-    /// Takes a free block if one is ready; its refs page is in memory. `is_small`: it is for the log, or a small epoch (`stock.rs`). `Err`:
-    /// that page has to be loaded first.
+    /// Takes a free block for a stream if one is ready; its refs page is in memory. `is_small`: it is for the log, or a small epoch
+    /// (`stock.rs`). `Err`: that page has to be loaded first.
     pub fn take_free_block(
         &mut self,
         io: &mut Io,
         tables: &mut Tables,
         cache: &mut ReadCache,
+        stream: Stream,
         is_small: bool,
     ) -> Result<Option<Pbn>, PageId> {
-        if self.unwritten.is_empty() {
-            return self.take_from(io, tables, cache, Ground::Written);
+        let has_grounds = !self.unwritten.is_empty();
+        let ground = if !has_grounds || is_small || self.has_more_than_stock() { Ground::Written } else { Ground::Unwritten };
+        if stream != Stream::UNKNOWN {
+            let found = self.take_from_container(io, tables, cache, (ground, stream))?;
+            if found.is_some() {
+                return Ok(found);
+            }
         }
-        let ground = if is_small || self.has_more_than_stock() { Ground::Written } else { Ground::Unwritten };
         match self.take_from(io, tables, cache, ground)? {
-            None => self.take_from(io, tables, cache, ground.other()),
+            None if has_grounds => self.take_from(io, tables, cache, ground.other()),
             found => Ok(found),
         }
     }
@@ -57,23 +71,35 @@ impl Space {
         if self.supply(ground).ready.len() < READY_BLOCKS / 2 {
             self.prepare_free_blocks(io, tables);
         }
-        for _ in 0..self.supply(ground).ready.len() {
-            let Some(&pbn) = self.supply(ground).ready.front() else { break };
+        self.take_ready(io, tables, cache, ground, Stream::UNKNOWN)
+    }
+
+    /// Takes the first block that is still free of those that are ready for a stream: those of its container, or those for all.
+    pub(super) fn take_ready(
+        &mut self,
+        io: &mut Io,
+        tables: &mut Tables,
+        cache: &mut ReadCache,
+        ground: Ground,
+        stream: Stream,
+    ) -> Result<Option<Pbn>, PageId> {
+        for _ in 0..self.supply(ground).ready_of(stream).len() {
+            let Some(&pbn) = self.supply(ground).ready_of(stream).front() else { break };
             let (page, at) = self.geometry.refs_of(pbn);
             let committed = match tables.ensure(io, page) {
                 Access::Loading => return Err(page),
                 Access::Unreadable => {
-                    self.supply(ground).ready.pop_front();
+                    self.supply(ground).ready_of(stream).pop_front();
                     continue;
                 }
                 Access::Ready(resident) => resident.page().content.refs(at),
             };
-            self.supply(ground).ready.pop_front();
+            self.supply(ground).ready_of(stream).pop_front();
             if tables.with_pending(pbn, committed) != 0 {
                 continue;
             }
             if self.is_busy(pbn) {
-                self.supply(ground).ready.push_back(pbn);
+                self.supply(ground).ready_of(stream).push_back(pbn);
                 continue;
             }
             // The block is not pinned, so reads of its former content are over.
@@ -141,55 +167,80 @@ impl Space {
             }
             self.supply(ground).preparing = None;
         }
+        // The last free blocks may lie in containers.
+        let supply = self.supply(ground);
+        if supply.ready.is_empty() && supply.containers.give_up() {
+            supply.fruitless = 0;
+            return self.prepare(io, tables, ground);
+        }
         true
     }
 
     /// Adds the free blocks of a kind in a granule to the ready ones. False: a page has to be loaded first.
     fn look_at_granule(&mut self, io: &mut Io, tables: &mut Tables, ground: Ground, granule: u64) -> bool {
         let first = Pbn(granule * GRANULE_BLOCKS);
-        let (refs, at) = self.geometry.refs_of(first);
-        match tables.ensure(io, refs) {
-            Access::Loading => {
-                tables.wait(io, refs, Task::Allocate);
-                return false;
-            }
-            Access::Unreadable => return true,
-            Access::Ready(_) => {}
-        }
         let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
-        let free = tables.blocks_with(0, refs, at, first, blocks);
-        if free.is_empty() {
-            return true;
-        }
-        let names = PageId { region: Region::Fingerprints, index: granule };
-        match tables.ensure(io, names) {
-            Access::Loading => {
-                tables.wait(io, names, Task::Allocate);
+        let free = match self.free_blocks(io, tables, ground, (first, blocks)) {
+            Ok(free) => free,
+            Err(page) => {
+                tables.wait(io, page, Task::Allocate);
                 return false;
             }
-            Access::Unreadable => return true,
-            Access::Ready(_) => {}
-        }
+        };
         // A granule comes round again only when the volume is nearly full, so few of its blocks, if any, are ready already.
-        let ready: Vec<Pbn> = self.supply(ground).ready.iter().copied().filter(|pbn| pbn.0 / GRANULE_BLOCKS == granule).collect();
+        let supply = self.supply(ground);
+        let ready: Vec<Pbn> = supply.ready.iter().copied().filter(|pbn| pbn.0 / GRANULE_BLOCKS == granule).collect();
         for pbn in free {
-            if ready.contains(&pbn) || self.ground_of(pbn) != ground {
-                continue;
-            }
-            if self.is_busy(pbn) {
-                self.supply(ground).passed_over = true;
-                continue;
-            }
-            if tables.pages.expect(names).content.fingerprint(index(pbn - first)).is_none() {
-                let supply = self.supply(ground);
+            let supply = self.supply(ground);
+            if !ready.contains(&pbn) && !supply.containers.have(pbn) {
                 supply.ready.push_back(pbn);
                 supply.fruitless = 0;
                 self.changes += 1;
-            } else {
-                io.notice(Notice::Damage { what: "a free block has a fingerprint", at: pbn.0 });
             }
         }
         true
+    }
+
+    /// The free blocks of a kind among these of one granule. None where a page cannot be read. `Err`: that page has to be loaded first.
+    pub(super) fn free_blocks(
+        &mut self,
+        io: &mut Io,
+        tables: &mut Tables,
+        ground: Ground,
+        (first, blocks): (Pbn, u64),
+    ) -> Result<Vec<Pbn>, PageId> {
+        let (refs, at) = self.geometry.refs_of(first);
+        match tables.ensure(io, refs) {
+            Access::Loading => return Err(refs),
+            Access::Unreadable => return Ok(Vec::new()),
+            Access::Ready(_) => {}
+        }
+        let mut free = tables.blocks_with(0, refs, at, first, blocks);
+        if free.is_empty() {
+            return Ok(free);
+        }
+        let granule = first.0 / GRANULE_BLOCKS;
+        let names = PageId { region: Region::Fingerprints, index: granule };
+        match tables.ensure(io, names) {
+            Access::Loading => return Err(names),
+            Access::Unreadable => return Ok(Vec::new()),
+            Access::Ready(_) => {}
+        }
+        free.retain(|&pbn| {
+            if self.ground_of(pbn) != ground {
+                return false;
+            }
+            if self.is_busy(pbn) {
+                self.supply(ground).passed_over = true;
+                return false;
+            }
+            let is_nameless = tables.pages.expect(names).content.fingerprint(index(pbn.0 % GRANULE_BLOCKS)).is_none();
+            if !is_nameless {
+                io.notice(Notice::Damage { what: "a free block has a fingerprint", at: pbn.0 });
+            }
+            is_nameless
+        });
+        Ok(free)
     }
 
     /// Wakes the writers that wait for a block, once after each change that may help them: a free block may be kept for overwrites.

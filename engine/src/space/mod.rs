@@ -10,6 +10,7 @@ mod block_kinds;
 pub(crate) mod by_block;
 mod carriers;
 mod census;
+mod containers;
 mod counts;
 mod discard;
 mod full;
@@ -130,6 +131,8 @@ pub(crate) struct Policy {
     discard_batch_blocks: u64,
     /// The blocks of a piece of a store in a file.
     piece_blocks: u64,
+    /// The blocks of a container.
+    container_blocks: u64,
     keep_ms: u64,
     trim_rest_ms: u64,
     full_wait_ms: u64,
@@ -141,8 +144,18 @@ impl Policy {
     pub fn of(settings: &Settings) -> Self {
         let Settings { discard_freed, keep_ms, full_wait_ms, .. } = *settings;
         let (retries_when_full, trim_rest_ms) = (settings.facts.retries_when_full, settings.facts.trim_rest_ms);
-        let Knobs { discard_batch_blocks, stock_piece_blocks: piece_blocks, refs_limit, .. } = settings.knobs;
-        Self { discard_freed, discard_batch_blocks, piece_blocks, keep_ms, trim_rest_ms, full_wait_ms, retries_when_full, refs_limit }
+        let Knobs { discard_batch_blocks, stock_piece_blocks: piece_blocks, container_blocks, refs_limit, .. } = settings.knobs;
+        Self {
+            discard_freed,
+            discard_batch_blocks,
+            piece_blocks,
+            container_blocks,
+            keep_ms,
+            trim_rest_ms,
+            full_wait_ms,
+            retries_when_full,
+            refs_limit,
+        }
     }
 }
 
@@ -172,7 +185,7 @@ impl Space {
             scan_start: (newest.0 / Region::Refs.entries_per_page()).min(refs_pages - 1),
             scan_blind: false,
             scan_done: 0,
-            supplies: [Supply::from(granule), Supply::from(granule)],
+            supplies: [(); 2].map(|()| Supply::from(granule, policy.container_blocks)),
             unwritten: Unwritten::default(),
             stock: Stock::of(geometry.stock_of(policy.piece_blocks)),
             changes: 0,

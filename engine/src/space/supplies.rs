@@ -23,7 +23,7 @@ impl Space {
 
     /// The blocks that are about to be allocated.
     pub(super) fn ready_blocks(&self) -> impl Iterator<Item = Pbn> {
-        self.supplies().iter().flat_map(|supply| supply.ready.iter().copied())
+        self.supplies().iter().flat_map(|supply| supply.ready.iter().copied().chain(supply.containers.ready()))
     }
 
     /// Whether free blocks are ready to be allocated.
@@ -45,7 +45,7 @@ impl Space {
     pub fn take_back(&mut self, blocks: impl DoubleEndedIterator<Item = Pbn>) {
         for pbn in blocks.rev() {
             let ground = self.ground_of(pbn);
-            self.supply(ground).ready.push_front(pbn);
+            self.supply(ground).ready_around(pbn).push_front(pbn);
         }
         self.no_longer_busy();
     }

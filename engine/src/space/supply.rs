@@ -4,9 +4,11 @@
 //!    (`unwritten.rs`).
 //! 2. A search visits the granules in turn, and goes round. It skips those that have no block of its kind.
 
+use super::containers::Containers;
 use super::granules::GRANULE_BLOCKS;
 use super::unwritten::Unwritten;
 use crate::format::geometry::Geometry;
+use crate::policy::Stream;
 use crate::units::Pbn;
 use std::collections::VecDeque;
 
@@ -42,11 +44,32 @@ pub(super) struct Supply {
     pub passed_over: bool,
     /// The granule that is examined next.
     pub cursor: u64,
+    /// What streams fill. The search passes over it.
+    pub containers: Containers,
 }
 
 impl Supply {
-    pub fn from(granule: u64) -> Self {
-        Self { ready: VecDeque::new(), preparing: None, fruitless: 0, passed_over: false, cursor: granule }
+    /// Nothing is ready; the search begins at this granule. `container_blocks`: the blocks of a container.
+    pub fn from(granule: u64, container_blocks: u64) -> Self {
+        let containers = Containers::from(Pbn(granule * GRANULE_BLOCKS), container_blocks);
+        Self { ready: VecDeque::new(), preparing: None, fruitless: 0, passed_over: false, cursor: granule, containers }
+    }
+
+    /// The blocks that are ready for a stream: those of its open container. Those for all, if there is none.
+    pub fn ready_of(&mut self, stream: Stream) -> &mut VecDeque<Pbn> {
+        self.containers.ready_of(stream).unwrap_or(&mut self.ready)
+    }
+
+    /// The ready blocks among which a block belongs: those of the open container in which it lies, or those for all.
+    pub fn ready_around(&mut self, pbn: Pbn) -> &mut VecDeque<Pbn> {
+        self.containers.ready_around(pbn).unwrap_or(&mut self.ready)
+    }
+
+    /// Opens a container for a stream. What is ready for all in it is no more.
+    pub fn open_container(&mut self, stream: Stream, number: u64) {
+        self.containers.open(stream, number);
+        let containers = &self.containers;
+        self.ready.retain(|&pbn| !containers.have(pbn));
     }
 
     /// Some block is no longer in use. It may be one that was skipped.

@@ -3,7 +3,7 @@
 use super::Store;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, MapEntry};
-use crate::policy::Policy;
+use crate::policy::{Policy, Stream};
 use crate::schedule::Blocked;
 use crate::units::{Lbn, Pbn};
 
@@ -25,9 +25,10 @@ impl Store {
         }
     }
 
-    /// Allocates a block for new content of `lbn`; `promised` free blocks are kept for others. The refs page of the block is in memory.
-    pub fn allocate(&mut self, lbn: Lbn, promised: u64) -> Result<Pbn, Blocked> {
-        let pbn = self.space.allocate(&mut self.io, &mut self.tables, &mut self.contents.cache, lbn, promised)?;
+    /// Allocates a block for new content of `lbn`, which a stream writes; `promised` free blocks are kept for others. The refs page of the
+    /// block is in memory.
+    pub fn allocate(&mut self, lbn: Lbn, stream: Stream, promised: u64) -> Result<Pbn, Blocked> {
+        let pbn = self.space.allocate(&mut self.io, &mut self.tables, &mut self.contents.cache, (lbn, stream), promised)?;
         self.contents.suspects.forget(pbn);
         Ok(pbn)
     }

@@ -37,6 +37,7 @@ use crate::index::{Index, Prefetched, Skipped, Uncompared};
 use crate::interface::{Failure, Reply, RequestId};
 use crate::io::Io;
 use crate::memory::{Accountant, Part};
+use crate::policy::Stream;
 use crate::schedule::Task;
 use crate::settings::Settings;
 use crate::space::by_block::ByBlock;
@@ -200,7 +201,7 @@ impl Store {
 
     /// Takes a free block if one is ready; its refs page is in memory. `Err`: that page has to be loaded first.
     pub fn take_free_block(&mut self) -> Result<Option<Pbn>, PageId> {
-        let taken = self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache, true)?;
+        let taken = self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache, Stream::UNKNOWN, true)?;
         taken.into_iter().for_each(|pbn| self.contents.suspects.forget(pbn));
         Ok(taken)
     }

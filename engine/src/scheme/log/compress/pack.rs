@@ -3,7 +3,7 @@
 //! 1. A pack is content: it is written while its epoch fills, and flushed before the units that name it (R1). Packs, and the incompressible
 //!    blocks that are held back with them, take blocks that these had before, and that are free on the medium: side by side, so that few
 //!    writes take all of them.
-//! 2. Neighbours by LBN are packed together, so that they are read together: each block goes into the first pack that has room for it,
+//! 2. A pack holds blocks of one stream, and lies among that stream's blocks. Neighbours by LBN are packed together, so that they are read together: each block goes into the first pack that has room for it,
 //!    among those that one of the sixteen blocks before it began.
 //! 3. A block is packed or moved only if all LBNs that mean it are known and belong to its epoch, and no operation has pinned it: every
 //!    reference moves with it. A pack has no more links than slots.
@@ -17,6 +17,7 @@ use crate::contents::HeldState;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
+use crate::policy::Stream;
 use crate::scheme::log::Log;
 use crate::scheme::log::estimate::TRIAL_BLOCKS;
 use crate::scheme::log::sealed::sealed;
@@ -25,7 +26,7 @@ use crate::space::PendingBlock;
 use crate::store::Store;
 use crate::units::{Epoch, Lbn, Pbn, index};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Held blocks of which packs are made at once: the more, the longer the runs of their blocks.
 const BATCH_BLOCKS: usize = 256;
@@ -136,7 +137,7 @@ impl Log {
     /// Packs the compressed blocks that the open epoch holds back, and sends the others.
     fn pack(&mut self, store: &mut Store, journal: &mut Journal) {
         let epoch = store.tables.open.number;
-        let (mut small, mut whole, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut by_stream, mut others) = (BTreeMap::<Stream, Packable>::new(), Vec::new());
         let mut incompressible = 0;
         for (pbn, held) in store.contents.held.answered(epoch) {
             incompressible += usize::from(matches!(held.state, HeldState::Incompressible));
@@ -150,24 +151,51 @@ impl Log {
                 !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| store.tables.pending_counts.get(pbn) == links + 1);
             let is_known = are_all && !store.space.pins.contains_key(&pbn);
             let block = MappedBlock { lbns, pbn };
+            let of_stream = by_stream.entry(held.policy.stream()).or_default();
             match &held.state {
                 _ if !is_known => others.push(pbn),
-                HeldState::Compressed(data) => small.push(CompressedBlock { block, bytes: data.len() }),
-                HeldState::Incompressible | HeldState::Noise | HeldState::Compressing(_) => whole.push(block),
+                HeldState::Compressed(data) => of_stream.small.push(CompressedBlock { block, bytes: data.len() }),
+                HeldState::Incompressible | HeldState::Noise | HeldState::Compressing(_) => of_stream.whole.push(block),
             }
         }
-        small.sort_unstable();
         let most = SLOTS_MAX.min(usize::from(store.settings.knobs.refs_limit) - 1);
-        let (packs, alone): (Vec<_>, Vec<_>) = packs(small, most).into_iter().partition(|pack| pack.len() > 1);
-        let packed: usize = packs.iter().map(Vec::len).sum();
-        self.estimate.note(packed + alone.len() + incompressible, packed - packs.len());
+        let of_streams: Vec<Packed> = by_stream.into_values().map(|packable| packable.packed(most)).collect();
+        let saved = of_streams.iter().map(|of| of.packs.iter().map(|pack| pack.len() - 1).sum::<usize>()).sum();
+        let compressed = of_streams.iter().map(|of| of.compressed).sum::<usize>();
+        self.estimate.note(compressed + incompressible, saved);
         store.contents.held.looked_at(epoch);
-        // One block alone gains nothing by a pack.
-        whole.extend(alone.into_iter().flatten().map(|small| small.block));
-        let mut contents = place(store, journal, epoch, packs, whole);
+        let mut contents: Vec<_> = of_streams.into_iter().flat_map(|of| place(store, journal, epoch, of.packs, of.whole)).collect();
         contents.extend(others.into_iter().map(|pbn| (pbn, take_held(store, journal, epoch, pbn))));
         contents.sort_unstable_by_key(|&(pbn, _)| pbn);
         store.send_contents(contents);
+    }
+}
+
+/// The held blocks of one stream that may be packed or moved.
+#[derive(Default)]
+struct Packable {
+    small: Vec<CompressedBlock>,
+    whole: Vec<MappedBlock>,
+}
+
+/// The packs of one stream, and the blocks that get a place of their own.
+struct Packed {
+    packs: Vec<Vec<CompressedBlock>>,
+    whole: Vec<MappedBlock>,
+    /// The number of blocks that compress.
+    compressed: usize,
+}
+
+impl Packable {
+    /// Makes packs with at most this many links each.
+    fn packed(self, most: usize) -> Packed {
+        let Self { mut small, mut whole } = self;
+        small.sort_unstable();
+        let compressed = small.len();
+        let (packs, alone): (Vec<_>, Vec<_>) = packs(small, most).into_iter().partition(|pack| pack.len() > 1);
+        // One block alone gains nothing by a pack.
+        whole.extend(alone.into_iter().flatten().map(|small| small.block));
+        Packed { packs, whole, compressed }
     }
 }
 
