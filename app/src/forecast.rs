@@ -1,7 +1,9 @@
 //! The forecast of what a volume would have written of a disk's requests: by the engine, in virtual time, on a device that only counts.
 //!
 //! 1. Memory is bounded. A forecast for which it does not suffice ends, and says how much of the requests it covers.
-//! 2. The time is that of the requests; the device takes none. What the engine delays is written when its time comes.
+//! 2. The time is that of the requests; the device takes none. What the engine delays is written when its time comes. Whoever asks for
+//!    durability (a flush, FUA) waits for it before the next request comes: a volume answers later than the disk did, and what the disk's
+//!    user sent meanwhile it would have sent later, too.
 //! 3. A volume begins blank: a block that lay on the disk before is new to it when it is written.
 
 use onefold_engine::Engine;
@@ -17,7 +19,7 @@ use onefold_trace::counted::rig::Rig;
 use onefold_trace::counted::volume::NewVolume;
 use onefold_trace::model::{MODELS, Timetable};
 use onefold_trace::record::{Block, ContentName, Op as Recorded, Record};
-use onefold_trace::replay::planned::{Content, Next, PlannedRequest, PlannedRequests};
+use onefold_trace::replay::planned::{Next, PlannedRequest, PlannedRequests};
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -86,23 +88,20 @@ impl Iterator for Queue {
 /// The sizes to which blocks compress, for those of which it is not known.
 #[derive(Default)]
 struct Sizes {
-    bytes: u64,
-    blocks: u64,
+    /// The last one that was measured.
+    last: Option<u16>,
 }
 
 impl Sizes {
-    /// Counts the sizes of a record's blocks. Zeros take no place, so their size says nothing of others.
-    fn note(&mut self, record: &Record) {
-        for Block { name, compressed } in &record.blocks {
-            if let (ContentName::Of(_), Some(bytes)) = (name, compressed) {
-                (self.bytes, self.blocks) = (self.bytes + u64::from(*bytes), self.blocks + 1);
+    /// Gives the blocks of a record that were not measured the size of the one that was measured before them: what comes at once is alike.
+    /// Zeros take no place, so their size says nothing of others.
+    fn fill_in(&mut self, record: &mut Record) {
+        for Block { name, compressed } in &mut record.blocks {
+            if matches!(name, ContentName::Of(_)) {
+                *compressed = compressed.or(self.last);
+                self.last = *compressed;
             }
         }
-    }
-
-    fn fill_in(&self, content: &mut Content) {
-        let mean = || self.bytes.checked_div(self.blocks).and_then(|mean| u16::try_from(mean).ok());
-        content.compressed = content.compressed.or_else(mean);
     }
 }
 
@@ -123,7 +122,7 @@ impl Forecasts {
 
     /// Takes a record. Content that was not seen counts as new, and as content that does not compress: a forecast rather says too much.
     pub fn take(&mut self, mut record: Record) {
-        self.sizes.note(&record);
+        self.sizes.fill_in(&mut record);
         let unseen = record.blocks.iter_mut().filter(|block| block.name == ContentName::Unknown);
         unseen.for_each(|block| block.compressed = Some(WHOLE));
         if record.blocks.is_empty() && record.op == Recorded::Write {
@@ -131,8 +130,7 @@ impl Forecasts {
         }
         self.queue.0.borrow_mut().push_back(record);
         while let Some(Ok(next)) = self.planned.next() {
-            let Next::PlannedRequest(mut ask) = next else { continue };
-            ask.contents.iter_mut().for_each(|content| self.sizes.fill_in(content));
+            let Next::PlannedRequest(ask) = next else { continue };
             for forecast in &mut self.forecasts {
                 forecast.take(&ask);
             }
@@ -194,6 +192,11 @@ impl Forecast {
         let (id, policies) = (RequestId(self.requests), Policies::Same(Policy::DEFAULT));
         let (offset, length) = (Bytes(offset), Bytes(length));
         self.rig.feed(Event::Request(Request { id, op, offset, length, payload, fua, policies }))?;
+        if op == Op::Flush || fua {
+            while !self.rig.replies.iter().any(|(answered, _)| *answered == id) {
+                self.rig.take_turn(None)?;
+            }
+        }
         self.rig.idle(self.rig.now_ns())?;
         let refused = self.rig.replies.drain(..).find_map(|(_, reply)| match reply {
             Reply::Failed(Failure::NoSpace | Failure::Full) => Some("its volume is full".to_owned()),
@@ -230,7 +233,6 @@ impl Forecast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onefold_trace::replay::names::SECTORS;
 
     fn write(time_ns: u64, lbn: u64, names: &[(u8, Option<u16>)]) -> Record {
         let name = |name| if name == 0 { ContentName::Zero } else { ContentName::Of([name; 20]) };
@@ -257,16 +259,33 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_are_not_known_are_the_mean_of_others_but_zeros() {
+    fn a_size_that_is_not_known_is_the_last_one_but_of_zeros() {
         let mut sizes = Sizes::default();
-        let size = |sizes: &Sizes, compressed| {
-            let mut content = Content { words: [7; SECTORS], compressed };
-            sizes.fill_in(&mut content);
-            content.compressed
+        let mut sizes_of = |names: &[(u8, Option<u16>)]| {
+            let mut record = write(1, 0, names);
+            sizes.fill_in(&mut record);
+            record.blocks.into_iter().map(|block| block.compressed).collect::<Vec<_>>()
         };
-        assert_eq!(size(&sizes, None), None);
-        sizes.note(&write(1, 0, &[(0, Some(64)), (1, Some(1000)), (2, Some(2000)), (3, None), (4, Some(4096))]));
-        assert_eq!((size(&sizes, None), size(&sizes, Some(100))), (Some(2365), Some(100)));
+        assert_eq!(sizes_of(&[(1, None), (0, Some(64)), (2, None)]), [None, Some(64), None]);
+        assert_eq!(sizes_of(&[(3, Some(1000)), (4, None), (0, Some(64)), (5, None)]), [1000, 1000, 64, 1000].map(Some));
+        assert_eq!(sizes_of(&[(6, None), (7, Some(4096)), (8, None)]), [1000, 4096, 4096].map(Some));
+    }
+
+    /// The disk's user waited for its flushes. Held up in the forecast, they would be answered together.
+    #[test]
+    fn each_flush_is_answered_before_the_next_request() {
+        let pair = |n: u64| {
+            let (time_ns, name) = (n * 100_000, u8::try_from(n + 1).expect("few"));
+            let flush = Record::new(time_ns + 50_000, Recorded::Flush, Bytes(0), Bytes(0));
+            [write(time_ns, n, &[(name, Some(4096))]), flush]
+        };
+        for written in forecast((0..50).flat_map(pair).collect()) {
+            assert!(written.flushes >= 50, "{written:?}");
+        }
+        let fua = |n: u64| Record { fua: true, ..write(n * 100_000, n, &[(u8::try_from(n + 1).expect("few"), Some(4096))]) };
+        for written in forecast((0..50).map(fua).collect()) {
+            assert!(written.flushes >= 50, "{written:?}");
+        }
     }
 
     #[test]

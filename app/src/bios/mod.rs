@@ -27,8 +27,10 @@ use serde::Serialize;
 use std::process::Command;
 use std::time::Duration;
 
-/// The part of the ring beyond which sizes are not measured: to compress a block takes ten times as long as to name it.
+/// The part of the ring beyond which few sizes are measured: to compress a block takes ten times as long as to name it.
 const BUSY: f64 = 0.125;
+/// The size of one block in this number is measured then.
+const BUSY_SAMPLE: usize = 8;
 /// The most requests that wait until content is named.
 const ROUND_REQUESTS: usize = 256;
 
@@ -116,7 +118,7 @@ impl Bios {
     pub fn gather(&mut self, time_max: Duration, mut each: impl FnMut(Record)) -> Outcome<Option<Gap>> {
         self.watch.wait(time_max).map_err(|e| Failed::system("cannot wait for the kernel", e))?;
         let round = &mut self.round;
-        round.content.measure(!is_busy(&self.watch));
+        round.content.measure_one_in(if is_busy(&self.watch) { BUSY_SAMPLE } else { 1 });
         self.watch.drain(|event| round.take(event, &mut each));
         round.finish(&mut each);
         let all = self.watch.counts().lost_requests;

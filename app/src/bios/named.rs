@@ -18,7 +18,10 @@ pub(super) struct Blocks {
     fingerprinter: Fingerprinter,
     content: Vec<[u8; BLOCK_SIZE]>,
     places: Vec<(BioName, u64)>,
-    measures: bool,
+    /// The compressed size of one block in this number is found out.
+    measured: usize,
+    /// The number of blocks that were named.
+    count: usize,
 }
 
 /// The names of blocks, by the bio that they belong to.
@@ -29,12 +32,12 @@ pub(super) struct Named {
 
 impl Blocks {
     pub fn new(fingerprinter: Fingerprinter) -> Self {
-        Self { fingerprinter, content: Vec::with_capacity(ROUND_BLOCKS), places: Vec::with_capacity(ROUND_BLOCKS), measures: true }
+        Self { fingerprinter, content: Vec::with_capacity(ROUND_BLOCKS), places: Vec::with_capacity(ROUND_BLOCKS), measured: 1, count: 0 }
     }
 
-    /// Sets whether the compressed sizes of blocks are found out, too.
-    pub fn measure(&mut self, measures: bool) {
-        self.measures = measures;
+    /// Has the compressed size of one block in this number found out.
+    pub fn measure_one_in(&mut self, blocks: usize) {
+        self.measured = blocks;
     }
 
     pub fn len(&self) -> usize {
@@ -52,7 +55,8 @@ impl Blocks {
         let blocks: Vec<&[u8; BLOCK_SIZE]> = self.content.iter().collect();
         let digests = self.fingerprinter.digests(&blocks);
         for (((bio, at), content), digest) in self.places.drain(..).zip(&self.content).zip(digests) {
-            let compressed = self.measures.then(|| size_of(content));
+            let compressed = (self.count % self.measured == 0).then(|| size_of(content));
+            self.count += 1;
             named.add(bio, at, Block { name: name_of(&digest), compressed });
         }
         self.content.clear();
