@@ -58,7 +58,7 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
     println!("{}", coverage.table(arguments.modes));
     println!(
         "seed {}: {} runs, {} states opened, {} distinct, {} device events, {} of them under the set checker; {} stops enumerated to the \
-         last metadata state; {} lives with something spoilt, noticed in {}; {} scrubs believed, {} volumes changed offline",
+         last metadata state; {} lives with something spoilt, noticed in {}; {} scrubs believed, {} volumes changed offline; {} containers opened",
         arguments.seed,
         coverage.runs,
         coverage.opened,
@@ -69,7 +69,8 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
         coverage.spoilt,
         coverage.spoilt_found,
         coverage.scrubbed,
-        coverage.offline
+        coverage.offline,
+        coverage.containers
     );
     found.sort_by_key(|(run, _)| *run);
     let kinds = by_kind(&found);

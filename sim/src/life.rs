@@ -95,6 +95,7 @@ impl Explorer {
     fn count_events(&mut self, world: &World) {
         self.coverage.device_events += world.traffic.events;
         self.coverage.checked_events += world.events_checked();
+        self.coverage.containers += world.containers_opened();
     }
 
     /// Opens the volume and lives on it; it is the `depth`th life in a row (from 0).

@@ -29,6 +29,11 @@ pub trait Machine {
         0
     }
 
+    /// Returns the number of containers that it opened for streams.
+    fn containers_opened(&self) -> u64 {
+        0
+    }
+
     /// Returns whether duplicates are left to be looked for out of line.
     fn waits_out_of_line(&self) -> bool {
         false
@@ -89,6 +94,10 @@ pub fn quietly<T>(step: impl FnOnce() -> T) -> Result<T, String> {
 
 /// The engine itself; anything else that could be opened in its place implements this trait as well.
 impl Machine for Engine {
+    fn containers_opened(&self) -> u64 {
+        self.ledger().streams.iter().map(|stream| stream.containers).sum()
+    }
+
     fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         let before = out.len();
         Self::step(self, now, event, out);

@@ -72,6 +72,8 @@ pub struct Coverage {
     /// The number of scrubs that confirmed a volume, and of killed volumes that were changed while nobody served them.
     pub scrubbed: u64,
     pub offline: u64,
+    /// The containers that were opened for streams.
+    pub containers: u64,
     /// The stops at which every metadata state was tried.
     pub enumerated: u64,
     steps: BTreeMap<(Step, Crash, usize), u64>,
@@ -102,6 +104,7 @@ impl Coverage {
         self.spoilt_found += other.spoilt_found;
         self.scrubbed += other.scrubbed;
         self.offline += other.offline;
+        self.containers += other.containers;
         other.steps.into_iter().for_each(|(k, n)| *self.steps.entry(k).or_default() += n);
         other.situations.into_iter().for_each(|(k, n)| *self.situations.entry(k).or_default() += n);
         self.names.extend(other.names);

@@ -184,6 +184,12 @@ impl World {
         if self.checker.is_some() { self.traffic.events - self.checked_from } else { 0 }
     }
 
+    /// Returns the number of containers that the machine opened for streams.
+    #[must_use]
+    pub fn containers_opened(&self) -> u64 {
+        self.machine.containers_opened()
+    }
+
     /// Returns whether the machine reported its end, and whether the end was clean.
     #[must_use]
     pub fn closed(&self) -> Option<bool> {
