@@ -58,7 +58,8 @@ pub fn command(words: &[String]) -> io::Result<ExitCode> {
     println!("{}", coverage.table(arguments.modes));
     println!(
         "seed {}: {} runs, {} states opened, {} distinct, {} device events, {} of them under the set checker; {} stops enumerated to the \
-         last metadata state; {} lives with something spoilt, noticed in {}; {} scrubs believed, {} volumes changed offline; {} containers opened",
+         last metadata state; {} lives with something spoilt, noticed in {}; {} scrubs believed, {} volumes changed offline; {} containers \
+         opened",
         arguments.seed,
         coverage.runs,
         coverage.opened,

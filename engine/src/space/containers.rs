@@ -6,22 +6,15 @@
 //!    nothing on the medium says whose it is.
 //! 3. It is advice. A stream that finds no container takes blocks as all do, and where these run out the open containers are given up.
 
-use super::Space;
 use super::granules::GRANULE_BLOCKS;
-use super::supply::Ground;
-use crate::contents::ReadCache;
-use crate::format::page::PageId;
-use crate::io::Io;
 use crate::policy::{STREAMS, Stream};
-use crate::tables::{Access, Tables};
-use crate::units::{Pbn, count};
+use crate::units::Pbn;
 use std::collections::VecDeque;
+use std::ops::Range;
 
-/// The number of containers that are looked at before a stream takes a container's worth of blocks elsewhere.
+/// The number of containers that a search looks at. If it finds none, streams take a container's worth of blocks elsewhere.
 const LOOKS: u64 = 8;
-/// The containers in which a block is sought: the open one, and the next one.
-const CONTAINERS_A_BLOCK: u64 = 2;
-/// A container is opened if this part of it is free.
+/// The part of a container that has to be free, where none of those is free as a whole.
 const FREE_FRACTION: u64 = 2;
 /// A container is opened only while the free blocks of the volume are this many times those of the open ones.
 const FREE_TIMES: u64 = 4;
@@ -62,6 +55,11 @@ impl Containers {
         self.opened > 0 && self.is_open(pbn.0 / self.blocks)
     }
 
+    /// Whether a stream has an open container.
+    pub fn has_one(&self, stream: Stream) -> bool {
+        self.open[stream.number()].is_some()
+    }
+
     fn is_open(&self, number: u64) -> bool {
         self.open.iter().flatten().any(|open| open.number == number)
     }
@@ -100,16 +98,39 @@ impl Containers {
         self.opened += 1;
     }
 
-    /// The search has seen how many blocks of a container are free.
-    fn looked(&mut self, number: u64, free: u64) {
-        (self.next, self.looked) = (number + 1, self.looked + 1);
+    /// Whether a stream may look for a container. `free`: the free blocks of the volume, if they are counted.
+    pub fn may_search(&mut self, free: Option<u64>) -> bool {
+        if free.is_some_and(|free| free < FREE_TIMES * self.blocks * (self.opened + 1)) {
+            return false;
+        }
+        let rests = self.rest > 0;
+        self.rest = self.rest.saturating_sub(1);
+        !rests
+    }
+
+    /// The container that the search looks at next, of those of a volume with this number of blocks, and its blocks. None: it is over.
+    pub fn candidate(&mut self, data_blocks: u64) -> Option<(u64, Range<Pbn>)> {
+        let all = data_blocks / self.blocks;
+        while self.looked < LOOKS.min(all) {
+            let number = self.next % all;
+            if !self.is_open(number) {
+                return Some((number, Pbn(number * self.blocks)..Pbn((number + 1) * self.blocks)));
+            }
+            (self.next, self.looked) = (number + 1, self.looked + 1);
+        }
+        None
+    }
+
+    /// The search has seen how many blocks of a container are free. It ends with the first that is free as a whole.
+    pub fn looked(&mut self, number: u64, free: u64) {
+        (self.next, self.looked) = (number + 1, if free == self.blocks { LOOKS } else { self.looked + 1 });
         if free == self.blocks || self.chosen.is_none() && free >= self.blocks / FREE_FRACTION {
             self.chosen = Some(number);
         }
     }
 
     /// Ends a search. Returns what it has chosen; where that is none, streams take blocks elsewhere for a while.
-    fn end_search(&mut self) -> Option<u64> {
+    pub fn end_search(&mut self) -> Option<u64> {
         self.looked = 0;
         let chosen = self.chosen.take();
         if chosen.is_none() {
@@ -118,103 +139,25 @@ impl Containers {
         chosen
     }
 
-    fn close(&mut self, stream: Stream) {
+    /// Closes the container of a stream.
+    pub fn close(&mut self, stream: Stream) {
         self.opened -= u64::from(self.open[stream.number()].take().is_some());
     }
 
     /// The next blocks of a stream's container that were not looked at: all of one granule. They count as looked at once
     /// [`Self::looked_at`] says so.
-    fn next_of(&mut self, stream: Stream) -> Option<(Pbn, u64)> {
+    pub fn next_of(&mut self, stream: Stream) -> Option<(Pbn, u64)> {
         let blocks = self.blocks;
         let open = self.of(stream)?;
         let end = Pbn((open.number + 1) * blocks);
         (open.next < end).then(|| (open.next, (end - open.next).min(GRANULE_BLOCKS - open.next.0 % GRANULE_BLOCKS)))
     }
 
-    fn looked_at(&mut self, stream: Stream, blocks: u64, free: Vec<Pbn>) {
+    /// The next blocks of a stream's container were looked at: these of them are free.
+    pub fn looked_at(&mut self, stream: Stream, blocks: u64, free: Vec<Pbn>) {
         if let Some(open) = self.of(stream) {
             open.next = open.next + blocks;
             open.ready.extend(free);
         }
-    }
-}
-
-impl Space {
-    /// Takes a free block of the stream's container, which is opened if there is none. None: the stream takes one as all do. `Err`: that
-    /// page has to be loaded first.
-    pub(super) fn take_from_container(
-        &mut self,
-        io: &mut Io,
-        tables: &mut Tables,
-        cache: &mut ReadCache,
-        (ground, stream): (Ground, Stream),
-    ) -> Result<Option<Pbn>, PageId> {
-        for _ in 0..CONTAINERS_A_BLOCK {
-            if self.supply(ground).containers.of(stream).is_none() && !self.open_container(io, tables, ground, stream)? {
-                break;
-            }
-            loop {
-                if let Some(pbn) = self.take_ready(io, tables, cache, ground, stream)? {
-                    return Ok(Some(pbn));
-                }
-                let Some((first, blocks)) = self.supply(ground).containers.next_of(stream) else { break };
-                let free = self.free_blocks(io, tables, ground, (first, blocks))?;
-                self.supply(ground).containers.looked_at(stream, blocks, free);
-            }
-            // It is filled. The search for all may find what it has passed over there.
-            let supply = self.supply(ground);
-            supply.containers.close(stream);
-            supply.fruitless = 0;
-        }
-        Ok(None)
-    }
-
-    /// Opens a container for a stream, if one near has room.
-    fn open_container(&mut self, io: &mut Io, tables: &mut Tables, ground: Ground, stream: Stream) -> Result<bool, PageId> {
-        let containers = &mut self.supply(ground).containers;
-        let (blocks, opened) = (containers.blocks, containers.opened);
-        let all = self.data_blocks / blocks;
-        if self.scan_complete() && self.census.free < FREE_TIMES * blocks * (opened + 1) || all == 0 {
-            return Ok(false);
-        }
-        let containers = &mut self.supply(ground).containers;
-        if containers.rest > 0 {
-            containers.rest -= 1;
-            return Ok(false);
-        }
-        while self.supply(ground).containers.looked < LOOKS.min(all) {
-            let number = self.supply(ground).containers.next % all;
-            let free = if self.supply(ground).containers.is_open(number) { 0 } else { self.free_in(io, tables, ground, number)? };
-            self.supply(ground).containers.looked(number, free);
-            if free == blocks {
-                break;
-            }
-        }
-        let Some(number) = self.supply(ground).containers.end_search() else { return Ok(false) };
-        self.supply(ground).open_container(stream, number);
-        io.ledger.streams[stream.number()].containers += 1;
-        Ok(true)
-    }
-
-    /// The number of free blocks of this ground in a container.
-    fn free_in(&mut self, io: &mut Io, tables: &mut Tables, ground: Ground, number: u64) -> Result<u64, PageId> {
-        let blocks = self.supply(ground).containers.blocks;
-        let (mut first, end, mut free) = (Pbn(number * blocks), Pbn((number + 1) * blocks), 0);
-        while first < end {
-            let piece = (end - first).min(GRANULE_BLOCKS - first.0 % GRANULE_BLOCKS);
-            let (refs, at) = self.geometry.refs_of(first);
-            if !self.known_full(refs.index) {
-                match tables.ensure(io, refs) {
-                    Access::Loading => return Err(refs),
-                    Access::Unreadable => {}
-                    Access::Ready(_) => {
-                        let without = tables.blocks_with(0, refs, at, first, piece);
-                        free += count(without.into_iter().filter(|&pbn| self.ground_of(pbn) == ground).count());
-                    }
-                }
-            }
-            first = first + piece;
-        }
-        Ok(free)
     }
 }

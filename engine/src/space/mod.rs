@@ -8,6 +8,7 @@
 mod allocate;
 mod block_kinds;
 pub(crate) mod by_block;
+mod by_stream;
 mod carriers;
 mod census;
 mod containers;

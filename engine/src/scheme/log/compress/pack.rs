@@ -3,8 +3,8 @@
 //! 1. A pack is content: it is written while its epoch fills, and flushed before the units that name it (R1). Packs, and the incompressible
 //!    blocks that are held back with them, take blocks that these had before, and that are free on the medium: side by side, so that few
 //!    writes take all of them.
-//! 2. A pack holds blocks of one stream, and lies among that stream's blocks. Neighbours by LBN are packed together, so that they are read together: each block goes into the first pack that has room for it,
-//!    among those that one of the sixteen blocks before it began.
+//! 2. A pack holds blocks of one stream, and lies among that stream's blocks. Neighbours by LBN are packed together, so that they are read
+//!    together: each block goes into the first pack that has room for it, among those that one of the sixteen blocks before it began.
 //! 3. A block is packed or moved only if all LBNs that mean it are known and belong to its epoch, and no operation has pinned it: every
 //!    reference moves with it. A pack has no more links than slots.
 
