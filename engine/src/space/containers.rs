@@ -144,8 +144,8 @@ impl Containers {
         self.opened -= u64::from(self.open[stream.number()].take().is_some());
     }
 
-    /// The next blocks of a stream's container that were not looked at: all of one granule. They count as looked at once
-    /// [`Self::looked_at`] says so.
+    /// The next blocks of a stream's container that were not looked at: all of one granule. They are looked at when
+    /// [`Self::looked_at`] is called.
     pub fn next_of(&mut self, stream: Stream) -> Option<(Pbn, u64)> {
         let blocks = self.blocks;
         let open = self.of(stream)?;

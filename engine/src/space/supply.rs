@@ -65,7 +65,7 @@ impl Supply {
         self.containers.ready_around(pbn).unwrap_or(&mut self.ready)
     }
 
-    /// Opens a container for a stream. What is ready for all in it is no more.
+    /// Opens a container for a stream. Its blocks are no longer ready for all.
     pub fn open_container(&mut self, stream: Stream, number: u64) {
         self.containers.open(stream, number);
         let containers = &self.containers;
