@@ -10,9 +10,10 @@ use onefold::output::{Style, print};
 use onefold::traces::{FORMS, Reading, failed, malformed_shown};
 use onefold_sim::flash::aging::{Past, aged, aged_holding};
 use onefold_sim::flash::{Cleaning, Flash, Latencies, Shape};
+use onefold_sim::replay::on_flash;
 use onefold_sim::replay::report::Report as Replayed;
-use onefold_sim::replay::run::{Plan, replay_with_flash};
-use onefold_sim::replay::scheme::{IndexLimits, Scheme, ready};
+use onefold_sim::replay::run::Plan;
+use onefold_sim::replay::scheme::Scheme;
 use onefold_sim::replay::timed::{blocks_of, name_of};
 use onefold_sim::replay::working_set::WorkingSet;
 use onefold_trace::source::Source;
@@ -23,9 +24,6 @@ use std::sync::Arc;
 
 /// The schemes that are compared with the bare flash, if the user names none: the two defaults of a volume.
 const DEFAULT_SCHEMES: [Scheme; 2] = [Scheme::OrderedAnticipate, Scheme::Packed];
-
-/// The blocks of a plane, at least, so that its spare ones are more than cleaning needs in any case.
-const PLANE_BLOCKS_MIN: u64 = 64;
 
 const NOTES: &str = "\
 The flash is full when the measured phase begins, and was overwritten at random places until its write amplification no
@@ -162,18 +160,14 @@ impl Arguments {
 
     /// Returns the size of the flash for a volume of `blocks`.
     fn flash_bytes(&self, trace: &Path, blocks: u64) -> Outcome<u64> {
-        let mut needed = 0;
-        for scheme in self.schemes() {
-            let plan = self.plan(scheme);
-            let ready = ready(scheme, plan.persistence, blocks, plan.memory_bytes, IndexLimits::default());
-            needed = needed.max(ready.map_err(|error| Failed::new(Exit::Usage, error))?.device_bytes.0);
-        }
+        let needed = on_flash::device_bytes(&self.schemes(), &self.plan(Scheme::None), blocks);
+        let needed = needed.map_err(|error| Failed::new(Exit::Usage, error))?;
         match self.size {
             Some(size) if size.0 < needed => {
                 Err(Failed::new(Exit::Usage, format!("--size {size}: {} needs a device of {}", trace.display(), Size(needed))))
             }
             Some(size) => Ok(size.0),
-            None => Ok(needed.max(PLANE_BLOCKS_MIN * self.planes.get() * u64::from(self.block_pages.get()) * self.page.0)),
+            None => Ok(on_flash::flash_bytes(&self.shape(needed), needed)),
         }
     }
 }
@@ -252,16 +246,11 @@ impl<'a> Subject<'a> {
 
     fn replay(&mut self, plan: &Plan) -> Outcome<(Replayed, Flash)> {
         let wrong = |error| Failed::new(Exit::Damaged, format!("{}, {}: {error}", self.trace.display(), plan.scheme.name()));
-        let ready = ready(plan.scheme, plan.persistence, self.blocks, plan.memory_bytes, plan.index).map_err(wrong)?;
         let (mut source, mut show) = (self.open()?, malformed_shown());
         let mut sound = source.sound(self.arguments.reading.lenient, &mut show);
-        let records = sound.by_ref().filter_map(|record| match (record, &self.set) {
-            (Ok(record), Some(set)) => set.moved(record).map(Ok),
-            (record, _) => Some(record),
-        });
-        let (report, flash) = replay_with_flash(ready, &name_of(self.trace), records, plan).map_err(wrong)?;
+        let replayed = on_flash::replay(&name_of(self.trace), sound.by_ref(), self.set.as_ref(), self.blocks, plan).map_err(wrong)?;
         self.malformed_lines = sound.tally().malformed;
-        Ok((report, flash.expect("the plan has one")))
+        Ok(replayed)
     }
 
     /// Returns the flash that a scheme begins the measured phase with.

@@ -8,6 +8,7 @@
 pub mod bound;
 pub mod figures;
 pub mod flash;
+pub mod on_flash;
 pub mod phases;
 pub mod plan;
 pub mod reads;
