@@ -13,15 +13,17 @@ use std::path::PathBuf;
 
 /// The project's table of recorded figures.
 const FIGURES: &str = "docs/figures.tsv";
+/// The project's loads of applications.
+const LOADS: &str = "data/loads";
 /// The block writes of Using Hints' dd: with these all of its replays take a few minutes.
 const HINT_WRITES: u64 = 1 << 15;
 
 /// Replay every recorded trace on every scheme, and write the papers' figures beside ours
 ///
 /// Every trace is replayed weak and strong, on three device models. The policies for the index run over the same traces, as in
-/// SmartDedup's figures, and loads of Using Hints are replayed with hints and without. index.html, smartdedup.html, hints.html,
-/// results.csv, hints.csv and results.json go into the folder of the report. Each target is printed; the command ends with 1 where one
-/// is missed.
+/// SmartDedup's figures, loads of Using Hints are replayed with hints and without, and loads of applications with flash below, as in
+/// APP-Dedupe's figures. index.html, smartdedup.html, hints.html, app-dedupe.html, results.csv, hints.csv, app-dedupe.csv and
+/// results.json go into the folder of the report. Each target is printed; the command ends with 1 where one is missed.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Folder of the report; it is made.
@@ -47,12 +49,18 @@ pub struct Arguments {
     /// 32K; 0 if --trace or --scheme chooses.
     #[arg(long, value_name = "N", value_parser = parse_writes)]
     hint_writes: Option<u64>,
+    /// Folder of the loads of applications, for APP-Dedupe's figures. Default: data/loads; none if --trace or --scheme chooses.
+    #[arg(long, value_name = "DIRECTORY", value_parser = parse_loads)]
+    loads: Option<PathBuf>,
     /// File of what was measured live, which `./dev bench smartdedup-fio` leaves.
     #[arg(long, value_name = "FILE", value_parser = parse_file)]
     live: Option<PathBuf>,
     /// File of Using Hints' Table 1, which `./dev bench hints-table-1` leaves.
     #[arg(long, value_name = "FILE", value_parser = parse_live_hints)]
     live_hints: Option<PathBuf>,
+    /// File of what the loads cost live (APP-Dedupe's Figure 4), which `./dev bench load-memory load-processor` leave.
+    #[arg(long, value_name = "FILE", value_parser = parse_live_loads)]
+    live_loads: Option<PathBuf>,
     /// Table of the project's recorded figures, which some rows are judged by. Default: docs/figures.tsv, if it is there.
     #[arg(long, value_name = "FILE", value_parser = parse_figures)]
     figures: Option<PathBuf>,
@@ -94,6 +102,18 @@ fn parse_file(typed: &str) -> Result<PathBuf, String> {
 fn parse_live_hints(typed: &str) -> Result<PathBuf, String> {
     let file = PathBuf::from(typed);
     if file.is_file() { Ok(file) } else { Err("no file is there; ./dev bench hints-table-1 makes such".to_owned()) }
+}
+
+/// Parses a folder that the user names: it has to be there.
+fn parse_loads(typed: &str) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(typed);
+    if folder.is_dir() { Ok(folder) } else { Err("no folder is there; the project's own is data/loads".to_owned()) }
+}
+
+/// Parses a file that the user names: it has to be there.
+fn parse_live_loads(typed: &str) -> Result<PathBuf, String> {
+    let file = PathBuf::from(typed);
+    if file.is_file() { Ok(file) } else { Err("no file is there; ./dev bench load-memory makes such".to_owned()) }
 }
 
 /// Parses the results of an earlier report: the file has to be there.
@@ -142,8 +162,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
         schemes: arguments.schemes.clone(),
         made_writes: arguments.made_writes,
         hint_writes: arguments.hint_writes.unwrap_or(if chooses { 0 } else { HINT_WRITES }),
+        loads: arguments.loads.clone().or_else(|| (!chooses).then(|| LOADS.into())),
         live: arguments.live.clone(),
         live_hints: arguments.live_hints.clone(),
+        live_loads: arguments.live_loads.clone(),
         figures: arguments.figures.clone().or_else(|| Some(PathBuf::from(FIGURES)).filter(|file| file.is_file())),
         stored: arguments.stored.clone(),
         replays_nothing: arguments.no_replay,

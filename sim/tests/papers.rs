@@ -20,8 +20,10 @@ fn options(out: &Path, only: &str) -> Options {
         schemes: Vec::new(),
         made_writes: 0,
         hint_writes: 0,
+        loads: None,
         live: None,
         live_hints: None,
+        live_loads: None,
         figures: None,
         stored: None,
         replays_nothing: false,
@@ -249,6 +251,71 @@ fn the_page_of_smartdedup_has_every_figure_or_says_that_it_was_not_measured() {
         "longer runs, fewer duplicates: {filtered:?}"
     );
     assert!(of(0, "extents") > of(4, "extents"), "links break files into pieces");
+}
+
+/// Links two small loads into a folder, and returns it.
+fn small_loads(scratch: &Scratch) -> PathBuf {
+    let folder = scratch.0.join("loads");
+    std::fs::create_dir(&folder).expect("the temporary directory can be written");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/loads").canonicalize().expect("the loads come along");
+    for name in ["office.tsv.zst", "photos.tsv.zst"] {
+        std::os::unix::fs::symlink(shipped.join(name), folder.join(name)).expect("the folder can be written");
+    }
+    folder
+}
+
+#[test]
+fn the_page_of_app_dedupe_has_every_figure_or_says_that_it_was_not_measured() {
+    let scratch = Scratch::new("loads");
+    let loads = Some(small_loads(&scratch));
+    let options = Options { schemes: vec![Scheme::None], loads, ..options(&scratch.0, TRACE) };
+    report(&options, &OWN_MODEL).expect("it can be written");
+    let read = |name: &str| std::fs::read_to_string(scratch.0.join(name)).expect("it was written");
+    let html = read("app-dedupe.html");
+    assert_whole(&html);
+    for figure in ["Figure 4", "Figure 5", "Figure 6", "Figure 7", "Figure 8", "Section III.B", "office", "photos", "sequential reads"] {
+        assert!(html.contains(figure), "{figure} is missing");
+    }
+    assert_eq!(html.matches("Not measured in this run").count(), 1, "Figure 4");
+    assert_eq!(html.matches("<svg ").count(), 5, "Figures 5 to 8, and the index in parts");
+
+    let json: serde_json::Value = serde_json::from_str(&read("results.json")).expect("it is JSON");
+    let runs = json["loads"].as_array().expect("loads");
+    assert_eq!((runs.len(), read("app-dedupe.csv").lines().count()), (2 * 4 * 3, 1 + 2 * 4 * 3), "four cases on three schemes");
+    for run in runs {
+        let of = |key: &str| run[key].as_u64().unwrap_or_else(|| panic!("{key} is no count in {run}"));
+        let flash = &run["flash"];
+        assert_eq!(flash["host_pages"].as_u64(), Some(of("device_units_all")), "the flash gets what the device counts");
+        assert!(flash["collections"].as_u64() > Some(0) || run["begin"] == "held", "{run}");
+        let written = (of("device_units_all"), of("client_units"));
+        assert!(if run["scheme"] == "none" { written.0 == written.1 } else { written.0 < written.1 }, "{written:?} in {run}");
+    }
+    let rows = json["against_published"].as_array().expect("rows");
+    let verdict = |published: &str| {
+        let is_it = |row: &&serde_json::Value| row["published"].as_str().is_some_and(|says| says.starts_with(published));
+        rows.iter().find(is_it).and_then(|row| row["verdict"].as_str()).expect("such a row")
+    };
+    assert_eq!(verdict("Figure 4: memory"), "not measured");
+    for figure in ["Figure 5: 45.2", "Figure 6: sequential writes", "Figure 6: sequential reads", "Figure 7: responses", "Figure 8: 41.5"] {
+        assert!(verdict(figure).starts_with("stand-in: "), "{figure}");
+    }
+    assert_eq!(counted(&json), count_of(&html));
+
+    // Of the stored results the page is made again, with what was measured live meanwhile.
+    let costs = scratch.0.join("costs.json");
+    let cost = |setup: &str, seconds: f64, mib: f64| {
+        format!(r#"{{"load": "office", "setup": "{setup}", "load_seconds": 50, "cpu_seconds": {seconds}, "peak_mib": {mib}}}"#)
+    };
+    let text = format!(r#"{{"cores": 2, "costs": [{}, {}]}}"#, cost("passthrough", 0.1, 10.0), cost("volume", 0.6, 30.48));
+    std::fs::write(&costs, text).expect("the temporary directory can be written");
+    let stored = Some(scratch.0.join("results.json"));
+    let again = Options { stored, replays_nothing: true, live_loads: Some(costs), ..options };
+    report(&again, &OWN_MODEL).expect("it can be written");
+    let (html, before) = (read("app-dedupe.html"), html);
+    assert!(html.contains("volume +1.0 % in the mean, +1.0 % at most"), "20.48 of 2048 MiB");
+    assert_eq!(html.matches("<svg ").count(), 6);
+    let figure_8 = |html: &str| html.split("<section ").find(|part| part.starts_with("id=\"figure-8\"")).map(str::to_owned);
+    assert_eq!(figure_8(&html), figure_8(&before), "what was replayed stays");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 #        ./dev bench NAME... [--json] [--record] [--seed N] [--dir DIRECTORY]
 #        ./dev bench --all [--json] [--record]
 #        ./dev bench papers [--out DIRECTORY] [--trace NAME]... [--scheme NAME]... [--recorded DIRECTORY] [--made-writes N] [--jobs N]
-#                           [--hint-writes N] [--stored FILE [--no-replay]] [--json] [--record]
+#                           [--hint-writes N] [--loads DIRECTORY] [--stored FILE [--no-replay]] [--json] [--record]
 #
 # Prints {name, value, unit, target, holds} with the command, the seed and the commit, and ends with 1 if a target is missed.
 # --record appends each figure to docs/figures.tsv, with the date, the commit and the processor (docs/testing.md). It refuses a work tree
@@ -20,6 +20,8 @@
 # `below` needs root, FUSE, loop devices, xfsprogs, btrfs-progs and 16 GiB, and takes three quarters of an hour;
 # ONEFOLD_BENCH_BELOW_HOSTS (ext4,xfs,btrfs,tmpfs), _STORES (file,sparse,thin), _LOADS (wal,rollback,log,rows,copy) and _PHASES
 # (create,fill,trim,restart) measure less than all.
+# `load_costs` needs root, FUSE and loop devices, and leaves target/load-costs.json for the report; ONEFOLD_BENCH_COSTS chooses among the
+# loads of data/loads, by names with commas.
 # `nodedup`, `protected`, `observed`, `prefetch`, `twice`, `short`, `marked` and `filetypes` measure hints; they need root, FUSE, loop
 # devices and 8 GiB.
 # `protected` needs e2fsprogs, xfsprogs and btrfs-progs besides, `observed` bpftool and git, `twice` and `short` MariaDB and PostgreSQL,
@@ -35,8 +37,8 @@
 # `parts` takes the traces of ONEFOLD_BENCH_LOADS (data/loads) besides, if there are any.
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
-# that is a missed target) and writes index.html, smartdedup.html, hints.html, results.csv, hints.csv and results.json to target/report
-# (docs/evaluating.md). --all leaves it out. With --stored it takes the results of an earlier report (its results.json), and replays only
+# that is a missed target) and the loads of data/loads with flash below, and writes index.html, smartdedup.html, hints.html,
+# app-dedupe.html, results.csv, hints.csv, app-dedupe.csv and results.json to target/report (docs/evaluating.md). --all leaves it out. With --stored it takes the results of an earlier report (its results.json), and replays only
 # what they lack; with --no-replay, too, it only writes the pages anew.
 set -euo pipefail
 source tools/dev/lib.sh
@@ -60,6 +62,8 @@ if [[ ${words[0]:-} == papers ]]; then
     [[ -f $live ]] && live=(--live "$live") || live=()
     hints="$(target_dir)/hints.json"
     [[ -f $hints ]] && live+=(--live-hints "$hints")
+    costs="$(target_dir)/load-costs.json"
+    [[ -f $costs ]] && live+=(--live-loads "$costs")
     revision="$(git -c safe.directory="*" rev-parse --short=8 HEAD)"
     report=("$ONEFOLD_LAB" report --out "$(target_dir)/report" --revision "$revision" "${live[@]}" "${words[@]:1}")
     [[ -n $recorded ]] || exec "${report[@]}"

@@ -234,6 +234,13 @@ fn step_of(top: f64) -> f64 {
     [0.1, 0.2, 0.25, 0.5, 1.0].into_iter().map(|part| part * power).find(|step| top / step <= 10.0).unwrap_or(power)
 }
 
+/// Rounds up to a number with one digit, for the end of an axis.
+#[must_use]
+pub fn end_of_axis(most: f64) -> f64 {
+    let power = 10f64.powf(most.max(1e-9).log10().floor());
+    (most / power).ceil() * power
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,5 +267,10 @@ mod tests {
             let steps = top / step_of(top);
             assert!((3.0..=10.0).contains(&steps), "{top}: {steps}");
         }
+    }
+
+    #[test]
+    fn an_axis_ends_beyond_the_longest_bar() {
+        assert_eq!([0.7, 1.0, 1.2, 41.0, 362.8].map(end_of_axis).map(|end| (end * 10.0).round()), [7.0, 10.0, 20.0, 500.0, 4000.0]);
     }
 }

@@ -5,7 +5,7 @@
 //! Every row is computed from the results that the pages are made of.
 
 use crate::papers::results::Results;
-use crate::papers::{hints, order_merge, rivals, smartdedup};
+use crate::papers::{app_dedupe, hints, order_merge, rivals, smartdedup};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -78,6 +78,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
     let mut rows = order_merge::rows(results);
     rows.extend(smartdedup::rows::rows(results));
     rows.extend(hints::rows::rows(results));
+    rows.extend(app_dedupe::rows::rows(results));
     rows.extend(rivals::rows(results));
     rows
 }

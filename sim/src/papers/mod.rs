@@ -1,5 +1,5 @@
-//! OrderMergeDedup's evaluation (sections 4.2 to 4.5) and SmartDedup's (`smartdedup/mod.rs`), over the recorded traces, and that of Using
-//! Hints (`hints/mod.rs`), over made loads, in one command:
+//! OrderMergeDedup's evaluation (sections 4.2 to 4.5) and SmartDedup's (`smartdedup/mod.rs`), over the recorded traces, that of Using Hints
+//! (`hints/mod.rs`), over made loads, and that of APP-Dedupe (`app_dedupe/mod.rs`), over the loads of applications, in one command:
 //! `onefold-lab report`, `./dev bench papers`.
 //!
 //! 1. Every trace is replayed on every scheme, weak and strong (32 writes outstanding, and 1), on three device models (`matrix.rs`):
@@ -9,6 +9,7 @@
 //! 3. Counts and virtual times do not depend on the machine. Processor seconds do, and are given separately.
 //! 4. One set of results has three renderings: a page for people, CSV and JSON for programs.
 
+pub mod app_dedupe;
 pub mod chart;
 pub mod contents;
 pub mod csv;

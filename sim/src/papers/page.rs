@@ -55,7 +55,8 @@ pub fn page(results: &Results, targets: &[Target], tally: Tally) -> String {
     page.section("shadow", "The trees of shadow", SHADOW, &trees);
     let traces = workloads(results).html() + &contents::table(&results.contents).html();
     page.section("reading", "How to read this", "", &(READING.to_owned() + &traces));
-    let others = "<p><a href=\"smartdedup.html\">SmartDedup's evaluation</a>, <a href=\"hints.html\">that of Using Hints</a></p>\n";
+    let others = "<p><a href=\"smartdedup.html\">SmartDedup's evaluation</a>, <a href=\"hints.html\">that of Using Hints</a>, \
+                  <a href=\"app-dedupe.html\">that of APP-Dedupe</a></p>\n";
     page.html(
         "OrderMergeDedup's evaluation, replayed by Onefold",
         &format!("<p>{tally}. {}</p>\n{others}", escape(&made(results, targets))),

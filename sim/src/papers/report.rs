@@ -1,17 +1,18 @@
-//! The report: every replay that was asked for, the targets that it is judged by, and four files.
+//! The report: every replay that was asked for, the targets that it is judged by, and the files of results and pages.
 
 use crate::index_lab::naming::Naming;
+use crate::papers::app_dedupe::live::LoadCosts;
 use crate::papers::contents::contents;
 use crate::papers::evaluation::{Tally, rows};
 use crate::papers::hints::live::HintsLive;
 use crate::papers::matrix::{ReplayJob, jobs, jobs_of_recorded, run};
 use crate::papers::recorded::RecordedFigures;
-use crate::papers::results::{Results, RunFacts};
+use crate::papers::results::{Failure, Results, RunFacts};
 use crate::papers::smartdedup::live::Live;
 use crate::papers::smartdedup::study::{Subject, study};
 use crate::papers::targets::{Target, judge};
 use crate::papers::workloads::{WORKLOADS, Workload, of_trace};
-use crate::papers::{csv, hints, page, smartdedup, stored};
+use crate::papers::{app_dedupe, csv, hints, page, smartdedup, stored};
 use crate::replay::scheme::Scheme;
 use crate::replay::timed::name_of;
 use onefold_trace::synth::phone::PHONES;
@@ -34,10 +35,14 @@ pub struct Options {
     pub made_writes: u64,
     /// The block writes of Using Hints' dd, of which the size of its other loads follows; nothing of it is replayed with 0.
     pub hint_writes: u64,
+    /// The folder of the loads of applications; nothing of APP-Dedupe is replayed without one.
+    pub loads: Option<PathBuf>,
     /// The file of what was measured live, if there is one.
     pub live: Option<PathBuf>,
     /// The file of Using Hints' Table 1 as measured live, if there is one.
     pub live_hints: Option<PathBuf>,
+    /// The file of what the loads cost live, if there is one.
+    pub live_loads: Option<PathBuf>,
     /// The table of recorded figures, if there is one.
     pub figures: Option<PathBuf>,
     /// The results of an earlier report: only what they lack is replayed.
@@ -53,6 +58,7 @@ pub struct Options {
 struct Traces {
     shipped: Vec<PathBuf>,
     recorded: Vec<PathBuf>,
+    loads: Vec<PathBuf>,
 }
 
 impl Traces {
@@ -75,7 +81,8 @@ impl Traces {
             return Err(format!("{} does not exist; give the folder of the recorded traces by --traces", missing.display()));
         }
         let recorded = recorded.into_iter().filter(|path| is_wanted(&name_of(path))).collect();
-        Ok(Self { shipped, recorded })
+        let loads = options.loads.as_deref().map(app_dedupe::runs::loads).transpose()?.unwrap_or_default();
+        Ok(Self { shipped, recorded, loads })
     }
 
     fn jobs(&self, options: &Options) -> Result<Vec<ReplayJob>, String> {
@@ -104,6 +111,9 @@ pub fn report(options: &Options, own_model: &[(&str, f64)]) -> Result<Vec<Target
     if let Some(live) = &options.live_hints {
         results.hints_live = HintsLive::read(live)?;
     }
+    if let Some(live) = &options.live_loads {
+        results.load_costs = LoadCosts::read(live)?;
+    }
     if let Some(figures) = &options.figures {
         results.recorded = RecordedFigures::read(figures)?;
     }
@@ -120,6 +130,8 @@ pub fn report(options: &Options, own_model: &[(&str, f64)]) -> Result<Vec<Target
     write(&options.out, "index.html", &page::page(&results, &targets, tally))?;
     write(&options.out, "hints.csv", &hints::csv::csv(&results.hints))?;
     write(&options.out, "hints.html", &hints::page::page(&results, tally)?)?;
+    write(&options.out, "app-dedupe.csv", &app_dedupe::csv::csv(&results.loads))?;
+    write(&options.out, "app-dedupe.html", &app_dedupe::page::page(&results, tally))?;
     write(&options.out, "smartdedup.html", &smartdedup::page::page(&results, tally))?;
     Ok(targets)
 }
@@ -148,14 +160,18 @@ fn replay_what_lacks(results: &mut Results, traces: &Traces, options: &Options) 
         results.hints = runs;
         failures.extend(failed);
     }
+    let lacks_loads = replay_loads(results, traces, options.threads, &mut failures);
     results.failures = failures;
     results.sort();
     let earlier = std::mem::take(&mut results.made);
-    if lacking.is_empty() && subjects.is_empty() && !lacks_hints && !is_new {
+    if lacking.is_empty() && subjects.is_empty() && !lacks_hints && !lacks_loads && !is_new {
         results.made = earlier;
         return Ok(());
     }
-    results.naming = Naming::measure();
+    // It goes with the studies: earlier ones keep the machine's speed that they were reported with.
+    if is_new || !subjects.is_empty() {
+        results.naming = Naming::measure();
+    }
     results.made = RunFacts {
         threads: options.threads,
         wall_seconds: began.elapsed().as_secs_f64(),
@@ -167,6 +183,28 @@ fn replay_what_lacks(results: &mut Results, traces: &Traces, options: &Options) 
     };
     results.made.add(&earlier);
     Ok(())
+}
+
+/// Replays the loads and the access patterns that the results lack, and returns whether they lacked any.
+fn replay_loads(results: &mut Results, traces: &Traces, threads: usize, failures: &mut Vec<Failure>) -> bool {
+    let known = app_dedupe::runs::names(&results.loads);
+    let lacking: Vec<PathBuf> = traces.loads.iter().filter(|load| !known.contains(&name_of(load).as_str())).cloned().collect();
+    let lacks_access = !traces.loads.is_empty() && results.access.is_empty();
+    let (runs, failed) = app_dedupe::runs::run(&lacking, threads);
+    results.loads.extend(runs);
+    failures.extend(failed);
+    if !lacking.is_empty() {
+        match app_dedupe::parts::study(&traces.loads, threads) {
+            Ok(study) => results.parts = study,
+            Err(error) => failures.push(Failure { replay: "loads, the index in parts".to_owned(), error }),
+        }
+    }
+    if lacks_access {
+        let (runs, failed) = app_dedupe::access::run(threads);
+        results.access = runs;
+        failures.extend(failed);
+    }
+    !lacking.is_empty() || lacks_access
 }
 
 /// Returns whether all traces of the set were replayed on all schemes.

@@ -1,6 +1,10 @@
 //! All replays of a run, with look-ups.
 
 use crate::index_lab::naming::Naming;
+use crate::papers::app_dedupe::access::AccessRun;
+use crate::papers::app_dedupe::live::LoadCosts;
+use crate::papers::app_dedupe::parts::PartsStudy;
+use crate::papers::app_dedupe::runs::LoadRun;
 use crate::papers::contents::Contents;
 use crate::papers::hints::live::HintsLive;
 use crate::papers::hints::runs::HintRun;
@@ -92,6 +96,16 @@ pub struct Results {
     pub hints: Vec<HintRun>,
     #[serde(default)]
     pub hints_live: HintsLive,
+    /// The replays of the loads of applications with flash below, those by access pattern, the index in parts, and what the loads cost
+    /// live.
+    #[serde(default)]
+    pub loads: Vec<LoadRun>,
+    #[serde(default)]
+    pub access: Vec<AccessRun>,
+    #[serde(default)]
+    pub parts: PartsStudy,
+    #[serde(default)]
+    pub load_costs: LoadCosts,
     /// The figures that were measured live.
     pub live: Live,
     pub naming: Naming,

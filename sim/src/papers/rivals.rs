@@ -1,5 +1,5 @@
-//! Rows about the other papers and about existing products. The rivals' own counts were taken separately, by hand, with jobs of fio; here
-//! count benches with jobs of the same shape stand in, whose figures are recorded, and replays of fio without a sync.
+//! Rows about existing products, whose counts are the bar. They were taken separately, by hand, with jobs of fio; here count benches with
+//! jobs of the same shape stand in, whose figures are recorded, and replays of fio without a sync.
 
 use crate::papers::evaluation::{Judged, Row, RowResult, nothing};
 use crate::papers::recorded::RecordedFigures;
@@ -13,22 +13,6 @@ const VDO: &str = "dm-vdo (measured apart)";
 #[must_use]
 pub fn rows(results: &Results) -> Vec<Row> {
     let recorded = &results.recorded;
-    let not_built = |why: &str| (why.to_owned(), RowResult::NotMeasured);
-    let mut rows = vec![
-        Row::new(
-            "APP-Dedupe",
-            "45.2 % fewer writes, 41.5 % fewer flash GCs, ≤ 2.5 % memory, response time −6.2 % (means of 15 applications)",
-            "the same",
-            not_built("neither partitions by application nor a flash model are built; its traces are not available"),
-        ),
-        Row::new("APP-Dedupe", "sequential read −30 %", "within 5 %", reads(recorded)),
-    ];
-    rows.extend(products(results, recorded));
-    rows
-}
-
-/// Returns the rows of existing products: their counts are the bar.
-fn products(results: &Results, recorded: &RecordedFigures) -> Vec<Row> {
     let of = |published, bars: &[(&str, f64)]| Row::new(VDO, published, "fewer", fewer(recorded, bars));
     vec![
         of(
@@ -91,18 +75,6 @@ fn without_sync(results: &Results, (unique, half): (f64, f64), flushes_max: u64)
     (measured, RowResult::StandIn(is_fewer && flushes < flushes_max))
 }
 
-/// Judges sequential reads, of which the slowest case counts.
-fn reads(recorded: &RecordedFigures) -> Judged {
-    let names = ["ratio-read", "log-ratio-read", "log-ratio-read-half"];
-    let known: Vec<(String, f64)> = names.iter().filter_map(|name| Some((recorded.quoted(name)?, recorded.number(name)?))).collect();
-    if known.is_empty() {
-        return ("no figure of it is recorded".to_owned(), RowResult::NotMeasured);
-    }
-    let list: Vec<&str> = known.iter().map(|(text, _)| text.as_str()).collect();
-    let measured = format!("against passthrough: {}. A stand-in: fio over NBD on a fast disk, unique content", list.join(", "));
-    (measured, RowResult::StandIn(known.iter().all(|(_, ratio)| *ratio >= 0.95)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,13 +92,11 @@ mod tests {
     #[test]
     fn a_rivals_row_is_judged_by_the_recorded_figures() {
         let rows = |figures: &[(&str, f64)]| super::rows(&recorded(figures));
-        let better = rows(&[("log-batch", 1.04), ("log-batch-flushes", 1.02), ("ratio-read", 0.96)]);
+        let better = rows(&[("log-batch", 1.04), ("log-batch-flushes", 1.02)]);
         assert_eq!(verdict(&better, "fsync every 32"), RowResult::StandIn(true));
-        assert_eq!(verdict(&better, "sequential read"), RowResult::StandIn(true));
         assert_eq!(verdict(&better, "fsync after each"), RowResult::NotMeasured);
-        let worse = rows(&[("log-batch", 1.04), ("log-batch-flushes", 6.0), ("ratio-read", 1.0), ("log-ratio-read", 0.8)]);
+        let worse = rows(&[("log-batch", 1.04), ("log-batch-flushes", 6.0)]);
         assert_eq!(verdict(&worse, "fsync every 32"), RowResult::StandIn(false), "one of two is not below");
-        assert_eq!(verdict(&worse, "sequential read"), RowResult::StandIn(false), "the slowest case counts");
     }
 
     /// A bench that is recorded is compared where a row is about it.
@@ -135,7 +105,7 @@ mod tests {
         let path = [env!("CARGO_MANIFEST_DIR"), "..", "docs", "figures.tsv"].iter().collect::<std::path::PathBuf>();
         let recorded = RecordedFigures::read(&path).expect("the figures come along");
         let rows = super::rows(&Results { recorded, ..Results::default() });
-        for published in ["fsync after each", "fsync every 32", "sequential 128", "content that compresses", "sequential read"] {
+        for published in ["fsync after each", "fsync every 32", "sequential 128", "content that compresses"] {
             assert_ne!(verdict(&rows, published), RowResult::NotMeasured, "{published}");
         }
     }

@@ -20,6 +20,8 @@ pub struct Plan {
     pub keeps_flash: bool,
     /// The number of changes that may wait for their answers under strong persistence.
     pub outstanding_max: usize,
+    /// The number of reads that may wait for their answers.
+    pub reads_max: usize,
     pub memory_bytes: u64,
     pub index: IndexLimits,
     /// The hints that requests bring.
@@ -40,6 +42,7 @@ impl Default for Plan {
             flash: None,
             keeps_flash: false,
             outstanding_max: 32,
+            reads_max: usize::MAX,
             memory_bytes: onefold_engine::settings::Settings::default().memory_bytes,
             index: IndexLimits::default(),
             hinting: Hinting::default(),

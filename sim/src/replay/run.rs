@@ -123,6 +123,7 @@ struct ReplayRun {
     is_strong: bool,
     hinting: Hinting,
     is_copy: bool,
+    reads_max: usize,
     truth: Truth,
     bound: Bound,
     client: ClientCounts,
@@ -152,6 +153,7 @@ impl ReplayRun {
             is_strong: strong.is_some(),
             hinting: plan.hinting,
             is_copy: plan.is_copy,
+            reads_max: plan.reads_max,
             truth: Truth::default(),
             bound: Bound::new(strong),
             client: ClientCounts::default(),
@@ -224,8 +226,9 @@ impl ReplayRun {
     fn send(&mut self, ask: PlannedRequest) -> Result<(), String> {
         let due_ns = self.sent_ns + ask.think_ns;
         loop {
-            let waits = self.is_copy && ask.changes() && !self.reads.is_empty();
-            let allowed = !waits && self.rule.allows(&ask) && self.memory.has_room(&ask);
+            let waits_for_data = self.is_copy && ask.changes() && !self.reads.is_empty();
+            let waits_for_reads = ask.op == Op::Read && self.reads.len() >= self.reads_max;
+            let allowed = !waits_for_data && !waits_for_reads && self.rule.allows(&ask) && self.memory.has_room(&ask);
             let turn = self.rig.take_turn(allowed.then_some(due_ns))?;
             if turn {
                 break;

@@ -10,7 +10,9 @@ pub struct Statement {
     pub says: &'static str,
 }
 
-const fn says(figure: &'static str, says: &'static str) -> Statement {
+/// Makes a statement.
+#[must_use]
+pub const fn says(figure: &'static str, says: &'static str) -> Statement {
     Statement { figure, says }
 }
 
