@@ -38,8 +38,9 @@
 # live-workloads reads ONEFOLD_BENCH_PROGRAMS (sqlite,update,install,browsing), ONEFOLD_BENCH_RUNS (1) and ONEFOLD_BENCH_MODEL (tablet).
 # `papers` is a report of many figures and stands alone: it replays every recorded trace on every scheme (within 40 minutes on two cores, or
 # that is a missed target) and the loads of data/loads with flash below, and writes index.html, smartdedup.html, hints.html,
-# app-dedupe.html, results.csv, hints.csv, app-dedupe.csv and results.json to target/report (docs/evaluating.md). --all leaves it out. With --stored it takes the results of an earlier report (its results.json), and replays only
-# what they lack; with --no-replay, too, it only writes the pages anew.
+# app-dedupe.html, results.csv, hints.csv, app-dedupe.csv and results.json to target/report (docs/evaluating.md). --all leaves it out. With
+# --stored it takes the results of an earlier report (its results.json), and replays only what they lack; with --no-replay, too, it only
+# writes the pages anew.
 set -euo pipefail
 source tools/dev/lib.sh
 help_if_asked "$0" "$@"

@@ -19,7 +19,8 @@ OUT = os.path.join(ROOT, "docs", "example-report")
 README = os.path.join(ROOT, "README.md")
 # The count in the README of the project, before the link to the example.
 COUNTED = re.compile(r"\d+ rows: [^(|]*(?=\(\[an example\])")
-PAGES = ("index.html", "smartdedup.html")
+PAGES = ("index.html", "smartdedup.html", "hints.html", "app-dedupe.html")
+LISTS = ("results.csv", "hints.csv", "app-dedupe.csv")
 STORED = (
     ", and results.json.zst everything that the pages are made of: `onefold-lab report --stored docs/example-report/results.json.zst "
     "--no-replay` makes them again"
@@ -75,9 +76,10 @@ def readme(report, charts, is_stored):
     out = [
         f"# An example of the report\n\n{report['count']}. ",
         "`./dev bench papers` has made this report, and `./dev picture --report` this folder of it. [index.html](index.html) has "
-        "OrderMergeDedup's evaluation and [smartdedup.html](smartdedup.html) SmartDedup's, to be opened in a browser; "
-        f"[results.csv](results.csv) has every replay{STORED if is_stored else ''}. [evaluating.md](../evaluating.md) says how each "
-        "figure is measured.\n\n",
+        "OrderMergeDedup's evaluation, [smartdedup.html](smartdedup.html) SmartDedup's, [hints.html](hints.html) that of Using Hints and "
+        "[app-dedupe.html](app-dedupe.html) APP-Dedupe's, to be opened in a browser; [results.csv](results.csv), [hints.csv](hints.csv) "
+        f"and [app-dedupe.csv](app-dedupe.csv) have every replay{STORED if is_stored else ''}. [evaluating.md](../evaluating.md) says how "
+        "each figure is measured.\n\n",
         f"{len(report['runs']):,} replays took {made['wall_seconds'] / 60:.0f} minutes on {made['threads']} threads"
         f"{by_revisions(made['revisions'])}. "
         f"{len(targets) - len(missed)} of {len(targets)} targets are met. Missed are:\n\n",
@@ -86,7 +88,7 @@ def readme(report, charts, is_stored):
     for page, title, pictured in charts:
         out.append(f"\n## {title}\n")
         out += [f"\n![{what}]({name}.svg)\n" for name, what in pictured]
-        out.append(f"\nThe figures are in [{page}]({page}).\n")
+        out.append(f"\nThe {'figures' if pictured else 'tables'} are in [{page}]({page}).\n")
     return "".join(out)
 
 
@@ -97,7 +99,8 @@ def main(source, is_stored):
         sys.exit(f"picture: {source} has only some of the traces or schemes; make all of it by ./dev bench papers")
     shutil.rmtree(OUT, ignore_errors=True)
     os.makedirs(OUT)
-    shutil.copy(os.path.join(source, "results.csv"), OUT)
+    for name in LISTS:
+        shutil.copy(os.path.join(source, name), OUT)
     if is_stored:
         stored = ["zstd", "-q", "-19", os.path.join(source, "results.json"), "-o", os.path.join(OUT, "results.json.zst")]
         subprocess.run(stored, check=True)

@@ -1,4 +1,4 @@
-//! The example of the report: README, the folder's own page and both pages of the report begin with the same count of rows.
+//! The example of the report: README, the folder's own page and every page of the report begin with the same count of rows.
 
 use crate::{pass_or_list, root};
 use std::fs;
@@ -15,7 +15,13 @@ fn every_page_has_the_count_of_the_report() {
     let count = page.split("\n\n").nth(1).and_then(|line| line.split(". ").next()).expect("a count below the title");
     let number = count.split_once(" rows: ").map(|(number, _)| number.parse::<u32>());
     assert!(matches!(number, Some(Ok(1..))), "{FOLDER}/README.md begins with '{count}'");
-    let pages = ["README.md".to_owned(), format!("{FOLDER}/index.html"), format!("{FOLDER}/smartdedup.html")];
+    let of_report = ["index", "smartdedup", "hints", "app-dedupe"].map(|name| format!("{FOLDER}/{name}.html"));
     let lacks = |name: &String| !text(name).contains(count);
-    pass_or_list(&pages.into_iter().filter(lacks).map(|name| format!("{name} lacks '{count}'")).collect::<Vec<_>>());
+    pass_or_list(
+        &std::iter::once("README.md".to_owned())
+            .chain(of_report)
+            .filter(lacks)
+            .map(|name| format!("{name} lacks '{count}'"))
+            .collect::<Vec<_>>(),
+    );
 }

@@ -75,8 +75,8 @@ const FLASH: &str = "A collection moves the valid pages of one block and erases 
     holds in the end: a volume needs fewer pages for the same data, and what is not held is spare.";
 const PARTS: &str = "The paper keeps an index for each application, of which those of the active ones are in memory. A load by itself \
     would have one part, which is the whole index; so all loads take turns on one device here, each for ten seconds of its own time, and \
-    share the memory for fingerprints. sweep is the one index of a volume, parts the paper's, and undivided the paper's order of use with one \
-    part for all. What the paper leaves open is read in favour of the parts. docs/evaluating.md compares them over other traces.";
+    share the memory for fingerprints. sweep is the one index of a volume, parts the paper's, and undivided the paper's order of use with \
+    one part for all. What the paper leaves open is read in favour of the parts. docs/evaluating.md compares them over other traces.";
 const READING: &str = "The fifteen loads of data/loads stand in for the paper's applications, which were driven by Monkey or recorded on \
     a phone: real programs on ext4, each alone on its disk, recorded by onefold trace record --disk. They are replayed in virtual time \
     with the recorded think times; a load does in a minute what people do in hours, so that times are those of a busy device. Below is a \
