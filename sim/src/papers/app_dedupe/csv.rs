@@ -12,12 +12,12 @@ pub fn csv(runs: &[LoadRun]) -> String {
     let mut out = HEADS.to_owned();
     for LoadRun { begin, flash_bytes, report } in runs {
         let (figures, flash) = (&report.measured, report.measured.flash.unwrap_or_default());
-        let found = figures.duplication.found.map_or_else(String::new, |found| found.to_string());
+        let found = figures.duplication.found.map_or_else(String::new, |found| format!("{found:.6}"));
         let begin = if *begin == Begin::Full { "full" } else { "held" };
         let (counts, response) = (flash.counts, flash.response_us);
         let _ = writeln!(
             out,
-            "{},{},{},{begin},{flash_bytes},{},{},{},{found},{},{},{},{},{},{},{},{},{},{}",
+            "{},{},{},{begin},{flash_bytes},{},{},{},{found},{:.6},{},{},{},{:.4},{},{:.1},{:.1},{:.1},{:.1}",
             report.trace,
             report.scheme,
             report.persistence,
