@@ -36,7 +36,7 @@ impl Space {
                 let free = self.free_blocks(io, tables, ground, (first, blocks))?;
                 self.supply(ground).containers.looked_at(stream, blocks, free);
             }
-            // It is filled. The search for all may find what it has passed over there.
+            // It is filled. The search for all may find what it has skipped there.
             let supply = self.supply(ground);
             supply.containers.close(stream);
             supply.fruitless = 0;
@@ -76,7 +76,7 @@ impl Space {
                     }
                 }
             }
-            first = first + piece;
+            first += piece;
         }
         Ok(free)
     }

@@ -156,7 +156,7 @@ impl Containers {
     /// The next blocks of a stream's container were looked at: these of them are free.
     pub fn looked_at(&mut self, stream: Stream, blocks: u64, free: Vec<Pbn>) {
         if let Some(open) = self.of(stream) {
-            open.next = open.next + blocks;
+            open.next += blocks;
             open.ready.extend(free);
         }
     }

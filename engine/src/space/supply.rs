@@ -44,7 +44,7 @@ pub(super) struct Supply {
     pub passed_over: bool,
     /// The granule that is examined next.
     pub cursor: u64,
-    /// What streams fill. The search passes over it.
+    /// The containers that streams fill. The search skips their blocks.
     pub containers: Containers,
 }
 
