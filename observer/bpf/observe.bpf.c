@@ -27,6 +27,7 @@ const volatile __u64 RANGE_START = 0;
 const volatile __u64 RANGE_END = 0;
 const volatile __u32 WANT_CONTENT = 0;
 const volatile __u32 IS_RECORDING = 0;
+const volatile __u64 RING_BYTES = 0;
 /* Addresses of the functions that end a bio; they tell what its bi_private is. 0 where the kernel has no such function or hides it. */
 const volatile __u64 IOMAP_DIRECT_END = 0;
 const volatile __u64 DISK_DIRECT_END = 0;
@@ -38,7 +39,7 @@ const volatile __u64 BTRFS_END = 0;
 const volatile __u64 XFS_BUFFER_END = 0;
 const volatile __u64 BUFFER_HEAD_END = 0;
 
-/* Records are written without a wake-up: the reader looks at the shared memory when a request arrives. */
+/* The reader looks at the shared memory: a server when a request arrives, a recorder at intervals, and when much waits. */
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
     __uint(max_entries, 1 << 20);
@@ -69,7 +70,7 @@ static __always_inline void count(__u32 what, __u64 more)
 struct writer {
     __u64 inode;
     __u32 process;
-    char comm[16];
+    char comm[16] __attribute__((aligned(8)));
 };
 
 struct {
@@ -177,6 +178,19 @@ static __always_inline int is(unsigned long end, __u64 function)
     return function && end == function;
 }
 
+/* Returns a word of a structure whose beginning was read by one call; where this kernel has the field elsewhere, it is read by another. */
+static __always_inline __u64 word_at(const void *read, __u32 bytes, const void *from, __u32 offset)
+{
+    __u64 word = 0;
+
+    if (offset + sizeof(word) <= bytes)
+        return *(const __u64 *)(read + offset);
+    bpf_probe_read_kernel(&word, sizeof(word), from + offset);
+    return word;
+}
+
+#define WORD(read, from, type, field) word_at(read, sizeof(read), from, bpf_core_field_offset(type, field))
+
 /* Returns how long the record is with the file. */
 static __always_inline __u32 put_file(struct bio *bio, struct observation *seen)
 {
@@ -190,14 +204,16 @@ static __always_inline __u32 put_file(struct bio *bio, struct observation *seen)
 
     /* Who submitted it first, then the page: the memory of a direct write may be another file's page cache. */
     if (is(end, IOMAP_DIRECT_END)) {
-        struct iomap_dio *direct = bio->bi_private;
-        struct kiocb *request = BPF_CORE_READ(direct, iocb);
-        struct file *file = BPF_CORE_READ(request, ki_filp);
+        void *direct = bio->bi_private, *request;
+        __u64 of_direct[4], of_request[2];
 
-        inode = BPF_CORE_READ(file, f_inode);
-        opened = file;
+        bpf_probe_read_kernel(of_direct, sizeof(of_direct), direct);
+        request = (void *)WORD(of_direct, direct, struct iomap_dio, iocb);
+        bpf_probe_read_kernel(of_request, sizeof(of_request), request);
+        opened = (void *)WORD(of_request, request, struct kiocb, ki_filp);
+        inode = BPF_CORE_READ(opened, f_inode);
         /* ki_pos stays at the start until all of the request's bios are done; size counts what was submitted, with this one. */
-        seen->file_offset = BPF_CORE_READ(request, ki_pos) + BPF_CORE_READ(direct, size) - seen->bytes;
+        seen->file_offset = WORD(of_request, request, struct kiocb, ki_pos) + WORD(of_direct, direct, struct iomap_dio, size) - seen->bytes;
         seen->facts |= FACT_LINEAR;
         seen->source = SOURCE_DIRECT;
     } else if (is(end, BTRFS_END)) {
@@ -281,9 +297,11 @@ static __always_inline __u64 cgroup_of(struct bio *bio)
 /* The name of the process, and not of its thread. */
 static __always_inline void put_program(char *comm)
 {
-    struct task_struct *task = (void *)bpf_get_current_task();
+    const struct task_struct *leader = bpf_get_current_task_btf()->group_leader;
+    const __u64 *words = (const void *)&leader->comm;
 
-    bpf_probe_read_kernel_str(comm, 16, &BPF_CORE_READ(task, group_leader)->comm);
+    ((__u64 *)comm)[0] = words[0];
+    ((__u64 *)comm)[1] = words[1];
 }
 
 /* Fills in all that needs no file and no process. */
@@ -315,7 +333,7 @@ static __always_inline __u32 put_wanted(struct bio *bio, struct observation *see
     /* A discard has no memory, and no file that its bio would lead to. */
     if (!WANT_FILES || !seen->bytes || (seen->operation != READ && seen->operation != WRITE))
         return BYTES_WITHOUT_FILE;
-    __builtin_memset(&seen->inode, 0, sizeof(*seen) - BYTES_WITHOUT_FILE);
+    __builtin_memset(&seen->inode, 0, BYTES_WITHOUT_NAME - BYTES_WITHOUT_FILE);
     return put_file(bio, seen);
 }
 
@@ -390,20 +408,33 @@ static __always_inline void learn_address(struct bio *bio)
 /* The place in a bio up to which its content is copied. The vector is a number: the verifier would follow a typed pointer at each step. */
 struct cursor {
     __u64 vector, page, time, at, known_page, known_address;
-    __u32 left, have, done, vector_offset, processor, full_bytes;
+    __u32 left, have, done, vector_offset, processor;
 };
 
 #define PIECES_MAX (1 << 16)
-/* The part of the ring that content may take, in eighths: the rest is for observations. And the steps after which a reader is woken. */
-#define CONTENT_EIGHTHS 7
-#define WAKE_PIECES 64
+/* The part of the ring that content may take: the rest is for observations. */
+#define CONTENT_BYTES (RING_BYTES / 8 * 7)
+
+/*
+ * A reader is woken when an eighth of the ring waits. It looks by itself whether it does before it sleeps, so once is enough. Processors
+ * that pass the mark at the same time may each miss it: it has some width.
+ */
+#define WAKE_BYTES (RING_BYTES / 8)
+#define WAKE_WIDTH (32 << 10)
+
+static __always_inline __u64 wake_at(__u64 waiting)
+{
+    return waiting - WAKE_BYTES < WAKE_WIDTH ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
 
 static long copy_piece(__u32 index, struct cursor *cursor)
 {
     struct bio_vec vector;
     struct piece *piece;
-    __u64 address;
+    __u64 address, waiting;
     __u32 bytes;
+
+    (void)index;
 
     if (!cursor->have) {
         if (bpf_probe_read_kernel(&vector, sizeof(vector), (void *)cursor->vector))
@@ -421,7 +452,8 @@ static long copy_piece(__u32 index, struct cursor *cursor)
         bytes = cursor->left;
     if (!bytes || bytes > BLOCK_BYTES)
         return 1;
-    if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > cursor->full_bytes)
+    waiting = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
+    if (waiting + sizeof(*piece) > CONTENT_BYTES)
         return 1;
     piece = bpf_ringbuf_reserve(&ring, sizeof(*piece), 0);
     if (!piece)
@@ -435,7 +467,7 @@ static long copy_piece(__u32 index, struct cursor *cursor)
         count(COUNT_UNREADABLE, 1);
         bpf_ringbuf_discard(piece, BPF_RB_NO_WAKEUP);
     } else {
-        bpf_ringbuf_submit(piece, index % WAKE_PIECES == WAKE_PIECES - 1 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+        bpf_ringbuf_submit(piece, wake_at(waiting));
     }
     cursor->at += bytes;
     cursor->left -= bytes;
@@ -464,7 +496,6 @@ static __always_inline void copy_content(struct bio *bio, struct observation *se
     cursor.done = bio->bi_iter.bi_bvec_done;
     cursor.vector_offset = 0;
     cursor.processor = seen->processor;
-    cursor.full_bytes = bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) / 8 * CONTENT_EIGHTHS - sizeof(struct piece);
     bpf_loop(PIECES_MAX, copy_piece, &cursor, 0);
     if (cursor.left)
         count(COUNT_LOST_BLOCKS, (cursor.left + BLOCK_BYTES - 1) / BLOCK_BYTES);
@@ -472,10 +503,55 @@ static __always_inline void copy_content(struct bio *bio, struct observation *se
 
 static __always_inline void put_record(struct observation *seen, __u32 bytes)
 {
-    __u64 waiting = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
-
-    if (bpf_ringbuf_output(&ring, seen, bytes, waiting > bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
+    /* The verifier has lost sight of the length of the name by now, where the compiler has not. */
+    barrier_var(bytes);
+    if (bytes > sizeof(*seen))
+        return;
+    if (bpf_ringbuf_output(&ring, seen, bytes, wake_at(bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA))))
         count(COUNT_LOST, 1);
+}
+
+/*
+ * Writes the record of a write of one block out of one vector with its content: one reservation instead of two. Returns 0 where the write
+ * is another one, or where this is not possible; what is missing is counted by those who try it piece by piece then.
+ */
+static __always_inline int put_whole(struct bio *bio, struct observation *seen, __u32 bytes)
+{
+    __u32 page = KNOWN_PAGE, address = KNOWN_ADDRESS;
+    __u64 *known_page, *known_address, waiting, from;
+    struct bio_vec *vector = bio->bi_io_vec;
+    struct whole *whole;
+
+    if (seen->bytes != BLOCK_BYTES || ((seen->sector - RANGE_START) << 9 & (BLOCK_BYTES - 1)))
+        return 0;
+    if (bio->bi_iter.bi_idx || vector->bv_len - bio->bi_iter.bi_bvec_done < BLOCK_BYTES)
+        return 0;
+    known_page = bpf_map_lookup_elem(&counts, &page);
+    known_address = bpf_map_lookup_elem(&counts, &address);
+    if (!known_page || !known_address || !*known_page)
+        return 0;
+    waiting = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
+    if (waiting + sizeof(*whole) > CONTENT_BYTES)
+        return 0;
+    whole = bpf_ringbuf_reserve(&ring, sizeof(*whole), 0);
+    if (!whole)
+        return 0;
+    /* To the verifier a pointer that comes back from memory is a number, with which it lets one reckon. */
+    *(volatile __u64 *)whole->content = (__u64)vector->bv_page;
+    from = address_of(*(volatile __u64 *)whole->content, *known_page, *known_address) + vector->bv_offset + bio->bi_iter.bi_bvec_done;
+    if (bpf_probe_read_kernel(whole->content, BLOCK_BYTES, (void *)from)) {
+        bpf_ringbuf_discard(whole, BPF_RB_NO_WAKEUP);
+        return 0;
+    }
+    __builtin_memcpy(&whole->seen, seen, BYTES_WITHOUT_FILE);
+    if (bytes >= BYTES_WITHOUT_NAME)
+        __builtin_memcpy(&whole->seen.inode, &seen->inode, BYTES_WITHOUT_NAME - BYTES_WITHOUT_FILE);
+    if (bytes > BYTES_WITHOUT_NAME)
+        __builtin_memcpy(whole->seen.name, seen->name, NAME_BYTES);
+    else
+        whole->seen.name[0] = 0;
+    bpf_ringbuf_submit(whole, wake_at(waiting));
+    return 1;
 }
 
 static __always_inline int is_in_range(struct bio *bio)
@@ -503,9 +579,12 @@ int record(__u64 *arguments)
     if (!seen.bytes && !(seen.facts & FACT_FLUSH))
         return 0;
     put_program(seen.comm);
-    if (WANT_CONTENT && seen.operation == WRITE && seen.bytes)
-        copy_content(bio, &seen);
     bytes = put_wanted(bio, &seen);
+    if (WANT_CONTENT && seen.operation == WRITE && seen.bytes) {
+        if (put_whole(bio, &seen, bytes))
+            return 0;
+        copy_content(bio, &seen);
+    }
     put_record(&seen, bytes);
     return 0;
 }

@@ -60,6 +60,12 @@ struct piece {
     __u8 content[BLOCK_BYTES];
 };
 
+/* A write of one whole block out of one vector, with its content. The name is empty where there is none. */
+struct whole {
+    struct observation seen;
+    __u8 content[BLOCK_BYTES];
+};
+
 /* Places in the map `counts`. */
 enum count {
     COUNT_LOST,        /* observations for which the ring had no room */

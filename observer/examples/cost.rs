@@ -3,16 +3,19 @@
 //! `TMPDIR=/dev/shm cost [ROUNDS]`, as root: it makes two loop devices, and an ext4 on one of them. Each row is the median of the
 //! rounds, in nanoseconds for each bio, with the 60 or so that the kernel's statistics count for an empty program. Runs for bios of other
 //! disks are taken out at the cost of the first row. The last column is the time of the server's side: draining and joining one request.
+//! The last rows are those of a recording with content, into a ring that has room for all: the time of a request of one block, with its
+//! copy, and of handing it on, once it is read.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
 use aya::programs::{ProgramInfo, loaded_programs};
 use aya::sys::{Stats, enable_stats};
-use common::{BLOCK, LoopDisk, Mounted, tagged};
-use onefold_observer::{BLOCK_BYTES, Means, Operation, Wants, load_for_parent};
+use common::{BLOCK, LoopDisk, Mounted, start_loader, tagged};
+use onefold_observer::{BLOCK_BYTES, Event, Means, Operation, Place, Wants, Watch, load_for_parent};
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -28,8 +31,8 @@ enum Load {
 #[repr(align(4096))]
 struct Aligned([u8; BLOCK]);
 
-fn own_program() -> Option<ProgramInfo> {
-    loaded_programs().flatten().filter(|program| program.name() == b"observe").max_by_key(|program| program.loaded_at())
+fn program_of(name: &str) -> Option<ProgramInfo> {
+    loaded_programs().flatten().filter(|program| program.name() == name.as_bytes()).max_by_key(|program| program.loaded_at())
 }
 
 /// Writes every second block, so that no two of them are one bio.
@@ -47,7 +50,7 @@ fn write(mounted: &Mounted, load: Load) {
 fn measure(disk: &LoopDisk, mounted: &Mounted, wants: Wants, load: Load, other_ns: u64) -> (u64, u64) {
     let observer = common::begin_by(Means::Bpf, disk.number(), wants, 64 << 20);
     write(mounted, load);
-    let program = own_program().expect("the program is loaded");
+    let program = program_of("observe").expect("the program is loaded");
     let (runs, time) = (program.run_count(), program.run_time());
     let bios = observer.counts().bios;
     let began = Instant::now();
@@ -59,6 +62,24 @@ fn measure(disk: &LoopDisk, mounted: &Mounted, wants: Wants, load: Load, other_n
     let own = if bios == 0 { time / u32::try_from(runs.max(1)).expect("some thousand runs") } else { time };
     let spent = own.saturating_sub(Duration::from_nanos(if bios == 0 { 0 } else { others * other_ns }));
     let bio_ns = spent.as_nanos().checked_div(u128::from(bios.max(1))).unwrap_or(0);
+    (u64::try_from(bio_ns).expect("less than centuries"), u64::try_from(request_ns).expect("less than centuries"))
+}
+
+/// Returns the nanoseconds of a bio of a recording in the kernel, and of a request here.
+fn measure_recording(disk: &LoopDisk, mounted: &Mounted, wants: Wants, load: Load, other_ns: u64) -> (u64, u64) {
+    let place = Place::of(disk.number()).expect("the disk is there");
+    let device = Path::new(disk.device());
+    let mut watch = Watch::begin_in_child(place, device, wants, 64 << 20, start_loader).expect("a disk can be watched");
+    let program = || program_of("record").map(|program| (program.run_count(), program.run_time())).expect("it is loaded");
+    let (runs, time) = program();
+    write(mounted, load);
+    let (runs, time) = (program().0 - runs, program().1.saturating_sub(time));
+    let began = Instant::now();
+    let mut requests = 0;
+    watch.drain(|event| requests += u64::from(matches!(std::hint::black_box(event), Event::Request(_))));
+    let request_ns = began.elapsed().as_nanos() / u128::from(requests.max(1));
+    let others = Duration::from_nanos(runs.saturating_sub(requests) * other_ns);
+    let bio_ns = time.saturating_sub(others).as_nanos() / u128::from(requests.max(1));
     (u64::try_from(bio_ns).expect("less than centuries"), u64::try_from(request_ns).expect("less than centuries"))
 }
 
@@ -94,6 +115,15 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             other_ns = bio_ns;
         }
         println!("{name}\t{bio_ns}\t{request_ns}");
+    }
+    for (name, wants, load) in [
+        ("recording, direct, without file", bare, Load::Direct),
+        ("recording, direct, with name", names, Load::Direct),
+        ("recording, buffered, with name", names, Load::Buffered),
+    ] {
+        let mut taken: Vec<_> = (0..rounds).map(|_| measure_recording(&disk, &mounted, wants, load, other_ns)).collect();
+        taken.sort_unstable();
+        println!("{name}\t{}\t{}", taken[rounds / 2].0, taken[rounds / 2].1);
     }
     Ok(ExitCode::SUCCESS)
 }

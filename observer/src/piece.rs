@@ -1,10 +1,13 @@
-//! The pieces of a write's content, as `observer/bpf/observe.h` has them.
+//! The pieces of a write's content, and the writes of one block that have theirs with them, as `observer/bpf/observe.h` has them.
 
 use crate::BLOCK_BYTES;
 
 /// The length of a piece in the ring: no observation is as long.
 const PIECE_BYTES: usize = CONTENT_AT + 4096;
 const CONTENT_AT: usize = 24;
+/// The length of an observation with its whole block behind it.
+const WHOLE_BYTES: usize = OBSERVATION_BYTES + 4096;
+const OBSERVATION_BYTES: usize = 224;
 
 /// The name of a bio while its pieces come: its time, and the processor that saw it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -34,9 +37,22 @@ impl<'a> Piece<'a> {
     }
 }
 
+/// Returns the observation and the content of a record that has both. Returns `None` if it is something else.
+pub(crate) fn split_whole(record: &[u8]) -> Option<(&[u8], &[u8])> {
+    (record.len() == WHOLE_BYTES).then(|| record.split_at(OBSERVATION_BYTES))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_observation_with_its_block_is_told_by_its_length() {
+        let record = [vec![1; 224], vec![2; 4096]].concat();
+        let (observation, content) = split_whole(&record).expect("both");
+        assert!(observation == [1; 224] && content == [2; 4096]);
+        assert!(split_whole(&record[1..]).is_none() && Piece::decode(&record).is_none());
+    }
 
     #[test]
     fn a_piece_lies_within_a_block() {

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     pub disk: Disk,
-    /// In sectors of 512 bytes, as `end` is; the first one behind the range.
+    /// In sectors of 512 bytes, as `end` is; the first one behind the range, as far as it is now.
     pub start: u64,
     pub end: u64,
+    /// It is all of the disk, which may grow.
+    pub is_whole: bool,
 }
 
 impl Place {
@@ -27,7 +29,8 @@ impl Place {
             let (major, minor) = text.trim().split_once(':').ok_or(std::io::ErrorKind::InvalidData)?;
             let numbers = [major, minor].map(|number| number.parse().map_err(std::io::Error::other));
             let [major, minor] = numbers;
-            Ok(Self { disk: Disk { major: major?, minor: minor? }, start, end: start + number(&folder.join("size"))? })
+            let (disk, end) = (Disk { major: major?, minor: minor? }, start + number(&folder.join("size"))?);
+            Ok(Self { disk, start, end, is_whole: !is_partition })
         });
         place.map_err(|source| Refused::NoDisk { disk: device, source })
     }
@@ -35,6 +38,11 @@ impl Place {
     /// Returns the bytes of the range.
     pub const fn bytes(&self) -> u64 {
         (self.end - self.start) * 512
+    }
+
+    /// Returns the first sector that will never belong to it.
+    pub(crate) const fn limit(&self) -> u64 {
+        if self.is_whole { u64::MAX } else { self.end }
     }
 
     /// Returns whether the disk has a write cache, which the kernel flushes. For one without, it drops flushes.

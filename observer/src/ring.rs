@@ -15,6 +15,8 @@ const DISCARDED: u32 = 1 << 30;
 const HEADER_BYTES: usize = 8;
 /// More than a record of the program: a piece of content is the longest.
 const RECORD_BYTES_MAX: usize = 4352;
+/// The part of the ring that is read before writers may have its room.
+const RELEASES: usize = 32;
 /// Looks at a record that is being copied, before the reader goes on without it; a copy takes tens of nanoseconds.
 const PATIENCE: u32 = 200;
 
@@ -47,7 +49,7 @@ impl Ring {
     /// Passes on each record that was there when this began, and returns whether some of them are hidden.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8])) -> bool {
         let end = self.producer.word(0).load(Ordering::Acquire);
-        let begin = self.position;
+        let mut released = self.position;
         let mut is_behind = false;
         while self.position < end {
             let Some(header) = self.published(self.place(self.position)) else {
@@ -63,12 +65,20 @@ impl Ring {
                 self.record = record;
             }
             self.position += (u64::from(bytes) + HEADER_BYTES as u64).next_multiple_of(8);
+            if self.position - released >= (self.ring_bytes / RELEASES) as u64 {
+                released = self.release();
+            }
         }
-        if self.position != begin {
-            // Writers may have the room from now on: everything has been copied.
-            self.consumer.word(0).store(self.position, Ordering::Release);
+        if self.position != released {
+            self.release();
         }
         is_behind
+    }
+
+    /// Gives writers the room of everything that has been copied.
+    fn release(&self) -> u64 {
+        self.consumer.word(0).store(self.position, Ordering::Release);
+        self.position
     }
 
     fn place(&self, position: u64) -> usize {

@@ -6,7 +6,7 @@ use common::{BLOCK, LoopDisk, has_file_system, may_observe, number_of, run, skip
 use onefold_observer::{BLOCK_BYTES, Event, File, Operation, Place, Request, Wants, Watch};
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 const FILES: Wants = Wants { files: true, names: true, reads: false };
@@ -136,6 +136,68 @@ fn a_block_of_several_vectors_is_whole() {
     let mut places: Vec<_> = seen.blocks.keys().map(|at| at / BLOCK_BYTES).collect();
     places.sort_unstable();
     assert_eq!(places, [8, 9, 10, 11, 21], "only blocks that were written whole");
+}
+
+/// Writes a block directly.
+fn write_directly(path: &str, at: u64, tag: u64) {
+    let mut memory = Box::new(Aligned([0; 5 * BLOCK]));
+    memory.0[..BLOCK].copy_from_slice(&tagged(tag, at * BLOCK_BYTES, BLOCK));
+    let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).unwrap();
+    file.write_all_at(&memory.0[..BLOCK], at * BLOCK_BYTES).unwrap();
+}
+
+#[test]
+fn a_write_of_one_block_has_its_content_and_its_file_with_it() {
+    if !may_observe("a_write_of_one_block_has_its_content_and_its_file_with_it", &["mkfs.ext4"]) {
+        return;
+    }
+    let disk = LoopDisk::new(256 << 20);
+    let mounted = disk.mount(&["mkfs.ext4", "-q", "-F", "-b", "4096"], "ext4");
+    let files = ["short", &"long".repeat(31)].map(|name| (name.to_owned(), mounted.file(name)));
+    for (_, path) in &files {
+        fs::write(path, tagged(6, 0, 32 * BLOCK)).unwrap();
+    }
+    mounted.sync();
+    let mut watch = watch(disk.device(), RING_BYTES);
+    for at in 0..32 {
+        files.iter().for_each(|(_, path)| write_directly(path.to_str().unwrap(), at, 0xE1));
+    }
+    let mut seen = Seen::default();
+    seen.take(&mut watch);
+    for (name, path) in &files {
+        let inode = fs::metadata(path).unwrap().ino();
+        let of_file = seen.requests.iter().filter_map(|request| request.observation.file.as_ref()).filter(|file| file.inode == inode);
+        let names: Vec<_> = of_file.map(|file| file.name.as_ref().map(|name| name.as_bytes().to_vec())).collect();
+        assert_eq!(names.len(), 32, "{name}");
+        assert!(names.iter().flatten().all(|found| found == name.as_bytes()), "{name}: {names:?}");
+        assert!(names.iter().flatten().next().is_some(), "a processor that meets another file tells its name");
+    }
+    drop(mounted);
+    seen.take(&mut watch);
+    assert_eq!(seen.check(disk.device(), 0xE1), 64);
+}
+
+#[test]
+fn each_write_of_one_block_is_seen_or_counted() {
+    if !may_observe("each_write_of_one_block_is_seen_or_counted", &[]) {
+        return;
+    }
+    let disk = LoopDisk::new(64 << 20);
+    let mut watch = watch(disk.device(), 128 << 10);
+    let written = 3000;
+    (0..written).for_each(|at| write_directly(disk.device(), at, 0xE2));
+    let mut seen = Seen::default();
+    seen.take(&mut watch);
+    let counts = watch.counts();
+    assert!(seen.block_count > 20 && counts.lost_requests > 0, "{counts:?}");
+    assert_eq!(seen.block_count + counts.lost_blocks, written, "{counts:?}");
+    assert_eq!((counts.requests, counts.requests + counts.lost_requests), (seen.requests.len() as u64, written), "{counts:?}");
+    assert!(counts.requests > seen.block_count, "observations find the room that content leaves");
+    // There is room again.
+    (0..4).for_each(|at| write_directly(disk.device(), at, 0xE3));
+    let mut later = Seen::default();
+    later.take(&mut watch);
+    assert_eq!((later.check(disk.device(), 0xE3), later.requests.len()), (4, 4));
 }
 
 #[test]

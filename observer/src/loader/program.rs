@@ -37,7 +37,9 @@ fn load_on(types: &Btf, ends: &Ends, order: &Order) -> Result<Loaded, Refused> {
         Task::Observe => ([0, 0], [0, 0]),
         Task::Record { start, end, content, .. } => ([*start, *end], [u32::from(*content), 1]),
     };
-    for (global, value) in ["RANGE_START", "RANGE_END"].into_iter().zip(&range) {
+    let [start, end] = range;
+    let numbers = [start, end, u64::from(*ring_bytes)];
+    for (global, value) in ["RANGE_START", "RANGE_END", "RING_BYTES"].into_iter().zip(&numbers) {
         loader.set_global(global, value, true);
     }
     for (global, value) in ["WANT_CONTENT", "IS_RECORDING"].into_iter().zip(&recorded) {

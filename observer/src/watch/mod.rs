@@ -94,8 +94,8 @@ impl Watch {
         }
         // On 32 bits most memory has no address.
         let content = cfg!(target_pointer_width = "64");
-        let Place { disk, start, end } = place;
-        let task = Task::Record { start, end, content, wishes: !place.has_write_cache() };
+        let Place { disk, start, .. } = place;
+        let task = Task::Record { start, end: place.limit(), content, wishes: !place.has_write_cache() };
         let bpf = match Bpf::begin(disk, wants, task, ring_bytes, spawn) {
             Ok(bpf) => {
                 // Where the disk cannot be opened, its file system's own buffers teach it, with the next commit of a journal.
@@ -205,7 +205,7 @@ fn knows_addresses(bpf: &Bpf) -> bool {
 fn request_of(seen: Seen, place: Place) -> Option<Request> {
     let Seen { bio, processor, flushes, .. } = seen;
     let is_flush = bio.start == bio.end;
-    let is_within = bio.start >= place.start && bio.end <= place.end;
+    let is_within = bio.start >= place.start && bio.end <= place.limit();
     let (offset, length) = if is_flush { (0, 0) } else { ((bio.start.checked_sub(place.start)?) * 512, (bio.end - bio.start) * 512) };
     let name = BioName { time: bio.time, processor };
     (is_flush || is_within).then_some(Request { bio: name, time_ns: bio.time, offset, length, flushes, observation: bio.observation })
