@@ -232,7 +232,7 @@ fn wrong_words_are_answered() {
         (&["trace", "record", "--disk", "/dev/nowhere", "--out", "t"], 3, "/dev/nowhere"),
         (&["trace", "record", "volume", "--disk", "file", "--out", "t"], 2, "cannot be used with"),
         (&["trace", "record", "--disk", "file", "--ring", "5M", "--out", "t"], 2, "a power of two"),
-        (&["trace", "record", "volume", "--ring", "4M", "--out", "t"], 2, "cannot be used with"),
+        (&["trace", "record", "--disk", "file", "--by", "kernel", "--out", "t"], 2, "cannot be used with"),
     ];
     for (words, code, wanted) in cases {
         home.complaint(code, words, wanted);

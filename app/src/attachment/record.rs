@@ -77,6 +77,8 @@ pub struct Places {
     pub grown: PathBuf,
     /// The counts of the servers so far.
     pub counts: PathBuf,
+    /// The socket on which a recorder that is a process of its own hears of phases.
+    pub recorder: PathBuf,
     /// Room for the small files that a takeover writes: see [`write_small`].
     pub spare: PathBuf,
 }
@@ -96,6 +98,7 @@ impl Places {
             ring: with("ring"),
             lock: with("lock"),
             program: with("program"),
+            recorder: with("marks"),
             spare: with(SPARE),
             growth: with("growth"),
             grown: with("grown"),
@@ -235,8 +238,8 @@ pub fn forget_log(directory: &Path, id: &str) {
 /// Removes the public files of an attachment. Its last process does so, or another process after it.
 pub fn clear(directory: &Path, id: &str) {
     let places = Places::of(directory, id);
-    let Places { record, control, socket, device, program, growth, grown, counts, spare, .. } = places;
-    for path in [record, control, socket, device, program, growth, grown, counts, spare] {
+    let Places { record, control, socket, device, program, growth, grown, counts, recorder, spare, .. } = places;
+    for path in [record, control, socket, device, program, growth, grown, counts, recorder, spare] {
         let _ = fs::remove_file(path);
     }
 }

@@ -6,6 +6,7 @@
 
 mod device;
 mod groups;
+pub mod marks;
 mod named;
 mod paths;
 pub mod recording;
@@ -25,10 +26,13 @@ use onefold_trace::text::names::Names;
 use paths::Paths;
 use serde::Serialize;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The part of the ring beyond which few sizes are measured: to compress a block takes ten times as long as to name it.
-const BUSY: f64 = 0.125;
+/// The part of the ring beyond which few sizes are measured: to compress a block takes ten times as long as to name it. It is twice the
+/// part at which the kernel wakes this process.
+const BUSY: f64 = 0.25;
+/// The time after which few are measured, too, of what was there as this process woke up: more comes meanwhile.
+const MEASURING: Duration = Duration::from_millis(50);
 /// The size of one block in this number is measured then.
 const BUSY_SAMPLE: usize = 8;
 /// The most requests that wait until content is named.
@@ -60,6 +64,7 @@ struct Round {
     content: Blocks,
     named: Named,
     waiting: Vec<Request>,
+    measures_until: Option<Instant>,
     who: Who,
     own: u64,
 }
@@ -90,7 +95,7 @@ impl Bios {
         let (paths, groups, names) = (Paths::new(device), Groups::default(), Names::default());
         let who = Who { paths, groups, names, origin_ns, process, sees_files };
         let (content, named) = (Blocks::new(fingerprinter), Named::default());
-        let round = Round { content, named, waiting: Vec::with_capacity(ROUND_REQUESTS), who, own: 0 };
+        let round = Round { content, named, waiting: Vec::with_capacity(ROUND_REQUESTS), measures_until: None, who, own: 0 };
         Ok(Self { watch, round, lost: 0 })
     }
 
@@ -111,19 +116,35 @@ impl Bios {
         spots.into_iter().filter(|(is, _)| *is).map(|(_, sentence)| sentence).collect()
     }
 
-    /// Waits until much has come, or for `time_max`, and passes on what is there, and after it the gap in which requests are missing.
+    /// Returns what names the content.
+    #[must_use]
+    pub const fn fingerprinter(&self) -> &Fingerprinter {
+        self.round.content.fingerprinter()
+    }
+
+    /// Returns the size of the device as it began.
+    #[must_use]
+    pub const fn device_bytes(&self) -> Bytes {
+        Bytes(self.watch.place().bytes())
+    }
+
+    /// Waits until much has come, or for `time_max`.
     ///
     /// # Errors
     /// When the system refuses to wait.
-    pub fn gather(&mut self, time_max: Duration, mut each: impl FnMut(Record)) -> Outcome<Option<Gap>> {
-        self.watch.wait(time_max).map_err(|e| Failed::system("cannot wait for the kernel", e))?;
+    pub fn wait(&self, time_max: Duration) -> Outcome {
+        self.watch.wait(time_max).map_err(|e| Failed::system("cannot wait for the kernel", e))
+    }
+
+    /// Passes on what is there, and after it the gap in which requests are missing.
+    pub fn gather(&mut self, mut each: impl FnMut(Record)) -> Option<Gap> {
         let round = &mut self.round;
-        round.content.measure_one_in(if is_busy(&self.watch) { BUSY_SAMPLE } else { 1 });
+        round.measures_until = (!is_busy(&self.watch)).then(|| Instant::now() + MEASURING);
         self.watch.drain(|event| round.take(event, &mut each));
         round.finish(&mut each);
         let all = self.watch.counts().lost_requests;
         let lost = all - std::mem::replace(&mut self.lost, all);
-        Ok((lost > 0).then(|| Gap { time_ns: Watch::now_ns() - self.origin_ns(), requests: lost }))
+        (lost > 0).then(|| Gap { time_ns: Watch::now_ns() - self.origin_ns(), requests: lost })
     }
 
     /// Returns whether content waits in the ring: it should be taken out before anything else is done.
@@ -164,6 +185,8 @@ impl Round {
 
     /// Names the content that is there, and passes on the requests that waited for it.
     fn finish(&mut self, each: &mut impl FnMut(Record)) {
+        let measures = self.measures_until.is_some_and(|until| Instant::now() < until);
+        self.content.measure_one_in(if measures { 1 } else { BUSY_SAMPLE });
         self.content.name(&mut self.named);
         for request in self.waiting.drain(..) {
             let blocks = self.named.blocks_of(&request);
@@ -210,7 +233,7 @@ const fn op_of(operation: Operation) -> Op {
     }
 }
 
-/// Returns the classification of the data: `D` of a file, `O` of a file by direct I/O, `M` metadata, `J` journal.
+/// Returns the classification of the data: `D` of a file, `O` by direct I/O, `M` metadata, `J` journal.
 fn stream_of(seen: &Observation, sees_files: bool) -> Option<&'static str> {
     if matches!(seen.operation, Operation::Discard | Operation::WriteZeroes) {
         return None;
@@ -229,6 +252,8 @@ fn stream_of(seen: &Observation, sees_files: bool) -> Option<&'static str> {
         _ if seen.meta => "M",
         Some(Source::Direct | Source::Disk) => "O",
         Some(_) => "D",
+        // No page of a file: a program's own memory, written to the disk itself.
+        None if sees_files => "O",
         None => return None,
     })
 }
@@ -280,6 +305,8 @@ mod tests {
             let seen = seen(meta, source, comm);
             assert_eq!((stream_of(&seen, true), stream_of(&seen, false)), (Some(by_bpf), Some(by_tracepoint)), "{seen:?}");
         }
+        let waited_for = seen(false, None, "dd");
+        assert_eq!((stream_of(&waited_for, true), stream_of(&waited_for, false)), (Some("O"), None));
         let discard = Observation::new(Operation::Discard);
         assert_eq!(stream_of(&discard, true), None);
     }

@@ -35,6 +35,10 @@ impl Blocks {
         Self { fingerprinter, content: Vec::with_capacity(ROUND_BLOCKS), places: Vec::with_capacity(ROUND_BLOCKS), measured: 1, count: 0 }
     }
 
+    pub const fn fingerprinter(&self) -> &Fingerprinter {
+        &self.fingerprinter
+    }
+
     /// Has the compressed size of one block in this number found out.
     pub fn measure_one_in(&mut self, blocks: usize) {
         self.measured = blocks;

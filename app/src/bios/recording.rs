@@ -1,13 +1,13 @@
-//! A recording of any disk.
+//! A recording of the requests that the kernel hands over: of any disk, or of a volume that is one.
 
-use super::{Bios, Device, Missing};
+use super::marks::Marks;
+use super::{Bios, Missing};
 use crate::exit::Outcome;
 use crate::runtime::recording::entry::NAME_BYTES;
 use crate::runtime::recording::idle::yield_to_others;
 use crate::runtime::recording::recorder::{Tally, bytes_of};
-use crate::runtime::recording::{About, Order, failed, fingerprinter};
-use onefold_engine::fingerprint::Fingerprinter;
-use onefold_engine::units::{self, Bytes};
+use crate::runtime::recording::{About, Order, failed};
+use onefold_engine::units;
 use onefold_trace::folder::{Gather, Writer};
 use onefold_trace::header::Header;
 use onefold_trace::record::{ContentName, Op, Record};
@@ -35,6 +35,7 @@ pub struct Seen {
 /// A recording of a disk that is under way.
 pub struct Recording {
     bios: Bios,
+    marks: Marks,
     writer: Writer,
     order: Order,
     about: About,
@@ -43,28 +44,27 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins a recording, with a ring of at most `ring_bytes`. `reads`: record reads, too. This thread gets a low priority.
+    /// Begins a recording of requests that are seen already. This thread gets a low priority.
     ///
     /// # Errors
-    /// When the kernel lets this process see nothing, or the trace cannot be made.
-    pub fn begin(device: &Device, order: Order, ring_bytes: usize, reads: bool) -> Outcome<Self> {
-        let fingerprinter: Fingerprinter = fingerprinter(None, &order.naming).map_err(|e| failed(e, &order))?;
-        let algorithm = fingerprinter.algorithm();
-        let about = About { algorithm: algorithm.name().to_owned(), key_id: fingerprinter.key_id(), fingerprints_of_volume: false };
-        let bios = Bios::begin(device, ring_bytes, reads, fingerprinter)?;
+    /// When the trace cannot be made.
+    pub fn begin(bios: Bios, order: Order) -> Outcome<Self> {
+        let algorithm = bios.fingerprinter().algorithm();
+        let key_id = bios.fingerprinter().key_id();
+        let about = About { algorithm: algorithm.name().to_owned(), key_id, fingerprints_of_volume: false };
         let header = Header {
             algorithm: Some(algorithm),
             width: NAME_BYTES,
             key_id: about.key_id.clone(),
             clock: "monotonic".to_owned(),
             origin_ns: bios.origin_ns(),
-            device_bytes: Some(Bytes(device.place.bytes())),
+            device_bytes: Some(bios.device_bytes()),
             ..Header::default()
         };
         let writer = Writer::create(&order.folder, header, order.rotation).map_err(|e| failed(e.into(), &order))?;
         let writer = writer.gathering(Gather::LITTLE).sealing_aside();
         yield_to_others();
-        Ok(Self { bios, writer, order, about, tally: Tally::default(), blocks_known: 0 })
+        Ok(Self { bios, marks: Marks::default(), writer, order, about, tally: Tally::default(), blocks_known: 0 })
     }
 
     /// Returns the facts about it as it began.
@@ -73,10 +73,10 @@ impl Recording {
         &self.about
     }
 
-    /// Returns what of the disk is not seen at all, as sentences.
+    /// Returns the way in for beginnings of phases.
     #[must_use]
-    pub fn blind_spots(&self) -> Vec<&'static str> {
-        self.bios.blind_spots()
+    pub const fn marks(&self) -> &Marks {
+        &self.marks
     }
 
     /// Records what comes within a moment.
@@ -84,14 +84,22 @@ impl Recording {
     /// # Errors
     /// When the trace cannot be written. What was closed before is sound.
     pub fn go_on(&mut self) -> Outcome {
-        let Self { bios, writer, order, tally, blocks_known, .. } = self;
+        let Self { bios, marks, writer, order, tally, blocks_known, .. } = self;
+        bios.wait(LOOK)?;
         let mut written = Ok(());
-        let gap = bios.gather(LOOK, |record| {
-            count(&record, tally, blocks_known);
+        let mut push = |record| {
             if written.is_ok() {
                 written = writer.push(record);
             }
-        })?;
+        };
+        // Before the requests: those that were there before a mark are all there now.
+        let mut queue = marks.take(bios.origin_ns());
+        let gap = bios.gather(|record| {
+            queue.before(record.time_ns).for_each(&mut push);
+            count(&record, tally, blocks_known);
+            push(record);
+        });
+        queue.before(u64::MAX).for_each(&mut push);
         if let Some(gap) = gap {
             tally.gap_stretches += 1;
             tally.gaps += gap.requests;

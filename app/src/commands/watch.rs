@@ -176,10 +176,11 @@ impl Watching {
     fn go_on(&mut self) -> Outcome {
         let patience = if self.queued.is_empty() { LOOK } else { Duration::ZERO };
         let Self { bios, queued, queued_blocks, .. } = self;
-        bios.gather(patience, |record| {
+        bios.wait(patience)?;
+        bios.gather(|record| {
             *queued_blocks += count(record.blocks.len());
             queued.push_back(record);
-        })?;
+        });
         while !self.bios.is_busy() || self.queued_blocks > QUEUED_BLOCKS_MAX {
             let Some(record) = self.queued.pop_front() else { break };
             self.take(record);

@@ -21,6 +21,8 @@ pub struct Arguments {
 /// When the volume is not attached, or not recorded.
 pub fn run(arguments: &Arguments) -> Outcome {
     let record = attached(&arguments.volume)?;
-    let control = Places::of(&run_directory()?, &record.id).control;
-    control::ask(&control, &ServerRequest::Mark { phase: arguments.phase.clone() }).map(drop)
+    let Places { recorder, control, .. } = Places::of(&run_directory()?, &record.id);
+    // A recorder of its own has a socket; otherwise it is the server.
+    let socket = if control::server(&recorder).is_some() { recorder } else { control };
+    control::ask(&socket, &ServerRequest::Mark { phase: arguments.phase.clone() }).map(drop)
 }
