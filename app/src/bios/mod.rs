@@ -28,9 +28,9 @@ use serde::Serialize;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The part of the ring beyond which few sizes are measured: to compress a block takes ten times as long as to name it. It is twice the
-/// part at which the kernel wakes this process.
-const BUSY: f64 = 0.25;
+/// The part of the ring beyond which few sizes are measured: to compress a block takes ten times as long as to name it. It is the part
+/// at which the kernel wakes this process before its time.
+const BUSY: f64 = 0.125;
 /// The time after which few are measured, too, of what was there as this process woke up: more comes meanwhile.
 const MEASURING: Duration = Duration::from_millis(50);
 /// The size of one block in this number is measured then.
