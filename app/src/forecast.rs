@@ -28,11 +28,15 @@ use std::rc::Rc;
 
 /// The time after the last request in which all that is delayed is written, in nanoseconds: twice the delay of pages, and a commit.
 const SETTLE_NS: u64 = 62_000_000_000;
+/// The most bytes that come at once: what a front-end hands over while a server compresses what came before. A part of the largest request
+/// that a volume accepts, too: all of such a one would not fit where content is held back until it is packed.
+const REQUEST_BYTES: u64 = 128 << 10;
+const REQUEST_PART: u64 = 4;
 /// The size of a block that does not compress.
 const WHOLE: u16 = 4096;
 /// The parts of the memory, in sixteenths, of the volume and of what its device holds.
-const VOLUME_SHARE: u64 = 6;
-const DEVICE_SHARE: u64 = 10;
+const VOLUME_SHARE: u64 = 8;
+const DEVICE_SHARE: u64 = 8;
 
 /// The amounts that a volume would have written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -115,7 +119,8 @@ impl Forecasts {
         let each = memory_bytes / count(modes.len());
         let forecasts = modes.map(|mode| Forecast::new(mode, bytes.div_ceil(BLOCK_BYTES), each));
         let forecasts = forecasts.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let request_bytes = forecasts.iter().map(|forecast| forecast.request_bytes_max).min().unwrap_or(BLOCK_BYTES);
+        let accepted = forecasts.iter().map(|forecast| forecast.request_bytes_max).min().unwrap_or(BLOCK_BYTES);
+        let request_bytes = (accepted / REQUEST_PART).clamp(BLOCK_BYTES, REQUEST_BYTES);
         let queue = Queue::default();
         Ok(Self { planned: PlannedRequests::new(queue.clone(), request_bytes), queue, sizes: Sizes::default(), forecasts })
     }
@@ -301,18 +306,33 @@ mod tests {
         }
     }
 
+    /// A record of new contents that compress well, which are told apart by their numbers.
+    fn soft(time_ns: u64, lbn: u64, numbers: std::ops::Range<u64>) -> Record {
+        let length = Bytes((numbers.end - numbers.start) * BLOCK_BYTES);
+        let block = |number: u64| {
+            let mut bytes = [0; 20];
+            bytes[..8].copy_from_slice(&(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+            Block { name: ContentName::Of(bytes), compressed: Some(500) }
+        };
+        Record { blocks: numbers.map(block).collect(), ..Record::new(time_ns, Recorded::Write, Bytes(lbn * BLOCK_BYTES), length) }
+    }
+
+    /// A volume of little memory cannot hold back all blocks of a large request at once.
+    #[test]
+    fn a_large_request_is_packed_as_small_ones_are() {
+        let mut forecasts = Forecasts::new(64 << 20, 64 << 20).expect("there can be such a volume");
+        (0..8).for_each(|n| forecasts.take(soft(n * 1_000_000, n * 256, n * 256..(n + 1) * 256)));
+        let written = &forecasts.end()[0];
+        assert_eq!((written.commit_mode.as_str(), written.client_blocks), ("log", 2048), "{written:?}");
+        // Seven fit into a block.
+        assert!(written.data_units + written.log_units < 2048 / 6, "{written:?}");
+    }
+
     #[test]
     fn a_forecast_without_memory_ends_and_keeps_its_counts() {
         let mut forecasts = Forecasts::new(1 << 30, 1 << 20).expect("there can be such a volume");
         for turn in 0..4000_u64 {
-            let block = |place: u64| {
-                let mut bytes = [0; 20];
-                bytes[..8].copy_from_slice(&(turn * 8 + place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
-                Block { name: ContentName::Of(bytes), compressed: Some(500) }
-            };
-            let blocks = (0..8).map(block).collect();
-            let at = Bytes(turn * 8 * BLOCK_BYTES);
-            forecasts.take(Record { blocks, ..Record::new(turn, Recorded::Write, at, Bytes(8 * BLOCK_BYTES)) });
+            forecasts.take(soft(turn, turn * 8, turn * 8..(turn + 1) * 8));
         }
         for written in forecasts.end() {
             assert_eq!(written.ended.as_deref(), Some("its memory was used up"), "{written:?}");
