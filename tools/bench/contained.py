@@ -6,6 +6,7 @@ sequence and at random, directly, in turns with the same on `--passthrough`. Rea
 are no streams, and with `--min-run`. The content does not compress: packs would make the reads shorter.
 
 - containers-read: sequential reads of 128 KiB, as a share of what --passthrough reads in a second, with streams, the least of both modes.
+- containers-commands: the commands by which the device is read for that, for each request, the first time, with the volume's own pages.
 - containers-random: random reads of 4 KiB with streams, as a share of those without, the least of both modes.
 """
 
@@ -134,6 +135,17 @@ class Store:
         containers = sum(stream["containers"] for stream in stats["streams"])
         must((containers >= 2 * WRITERS) == streams, f"{containers} containers")
 
+    def commands(self):
+        """Returns the commands that one sequential pass has the device do, for each request."""
+
+        def done():
+            counts = onefold.report("stats", self.path)["device"]
+            return sum(count["operations"] for count in counts if count["what"].startswith("read"))
+
+        before = done()
+        read_in_sequence(self.device)
+        return round((done() - before) * READ_BYTES / (WRITERS * FILE_BYTES), 3)
+
     def extents(self):
         """Returns the runs of neighbouring blocks in which the second versions lie."""
         return onefold.report("stats", self.path, "--extents")["extents"]
@@ -174,6 +186,7 @@ def measured(directory, seed):
             for name, case in CASES.items():
                 cases[name] = Store(directory, f"{mode}-{len(stores)}", seed, mode, **case)
                 stores.append(cases[name])
+            commands = {name: store.commands() for name, store in cases.items()}
             pairs = {name: {"sequential": [], "random": []} for name in cases}
             for turn in range(PAIRS):
                 plain = (read_in_sequence(bare.device), read_at_random(bare.device, seed + turn))
@@ -184,7 +197,7 @@ def measured(directory, seed):
                 extents = store.extents()
                 medians = {what: round(statistics.median(ratios), 3) for what, ratios in pairs[name].items()}
                 spread = [round(ratio, 3) for ratio in sorted(pairs[name]["sequential"])]
-                made[mode, name] = {**medians, "pairs": spread, "extents": extents}
+                made[mode, name] = {**medians, "commands": commands[name], "pairs": spread, "extents": extents["extents"]}
     finally:
         for store in stores:
             store.close()
@@ -196,6 +209,8 @@ def run(name, options):
     details = {f"{mode}, {case}": of for (mode, case), of in made.items()}
     if name == "containers-read":
         value = min(made[mode, "streams"]["sequential"] for mode in ("log", "ordered"))
+    elif name == "containers-commands":
+        value = max(made[mode, "streams"]["commands"] for mode in ("log", "ordered"))
     else:
         value = min(made[mode, "streams"]["random"] / made[mode, "no streams"]["random"] for mode in ("log", "ordered"))
     return {"value": round(value, 3), "model": MODEL, **details}
