@@ -306,7 +306,7 @@ mod tests {
         }
     }
 
-    /// A record of new contents that compress well, which are told apart by their numbers.
+    /// A record of new contents that compress well, each with a number of its own.
     fn soft(time_ns: u64, lbn: u64, numbers: std::ops::Range<u64>) -> Record {
         let length = Bytes((numbers.end - numbers.start) * BLOCK_BYTES);
         let block = |number: u64| {
