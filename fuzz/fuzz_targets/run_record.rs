@@ -29,9 +29,9 @@ fn look_at(text: &[u8]) {
     let places = Places::of(directory, &record.id);
     // Whatever processes it names, an attachment is alive only if it holds its lock, and there is none.
     assert!(!places.are_alive(), "{record:?}");
-    let Places { record: file, control, socket, log, end, ring, lock, device, program, growth, grown, counts, spare } = places;
+    let Places { record: file, control, socket, log, end, ring, lock, device, program, growth, grown, counts, recorder, spare } = places;
     assert_eq!(file, place);
-    let others = [control, socket, log, end, ring, lock, device, program, growth, grown, counts, spare];
+    let others = [control, socket, log, end, ring, lock, device, program, growth, grown, counts, recorder, spare];
     assert!(others.iter().all(|path| path.parent() == Some(directory)), "{record:?}");
 }
 
