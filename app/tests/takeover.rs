@@ -8,7 +8,8 @@ use common::{BINARY, may_mount, run, skipped};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,30 @@ impl Small {
     fn fill(&self) {
         let mut file = File::create(self.0.path("run/others")).unwrap();
         while file.write_all(&[1; 4096]).is_ok() {}
+    }
+
+    /// Removes this number of pages from what fills it.
+    fn free(&self, pages: u64) {
+        let file = File::options().write(true).open(self.0.path("run/others")).unwrap();
+        file.set_len(file.metadata().unwrap().len() - 4096 * pages).unwrap();
+    }
+
+    fn spare(&self) -> Option<PathBuf> {
+        let names = fs::read_dir(self.0.path("run")).unwrap().map(|entry| entry.unwrap().path());
+        names.into_iter().find(|name| name.extension().is_some_and(|e| e == "spare"))
+    }
+
+    /// Waits until the attachment has spare room; returns its bytes.
+    fn spare_bytes(&self) -> u64 {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let bytes = self.spare().and_then(|spare| fs::metadata(spare).ok()).map_or(0, |spare| 512 * spare.blocks());
+            if bytes > 0 {
+                return bytes;
+            }
+            assert!(Instant::now() < deadline, "the attachment has no spare room");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -112,15 +137,38 @@ fn a_takeover_needs_no_room_that_was_not_taken_at_attach() {
     kill(before[0]);
     others(home, before, |now| now[0] != before[0]);
     check("after a kill of the supervisor");
+    let before = home.processes(VOLUME);
     let upgraded = upgrade_by(home, "newer");
     assert!(upgraded.status.success(), "{}", says(&upgraded));
+    others(home, before, |now| now[0] != before[0]);
     check("after an upgrade");
+    small.spare_bytes();
     small.fill();
     home.says(0, &["grow", VOLUME, "--size", "72M"]);
     check("after a growth");
     home.says(0, &["detach", VOLUME]);
     assert!(home.says(0, &["check", "--data", VOLUME]).contains("The volume is sound"));
     assert_eq!(files(home), ["others"]);
+}
+
+/// The log may grow while a takeover uses the spare room.
+#[test]
+fn spare_room_that_is_taken_by_others_meanwhile_is_what_they_have_left() {
+    let Some(small) = Small::of("spare_room_that_is_taken_by_others_meanwhile_is_what_they_have_left", "20M") else { return };
+    let home = &small.0;
+    home.attach(VOLUME, &[]);
+    assert_eq!(small.spare_bytes(), 32 << 10);
+    small.fill();
+    fs::remove_file(small.spare().unwrap()).unwrap();
+    small.fill();
+    small.free(6);
+    let before = home.processes(VOLUME);
+    kill(before[1]);
+    others(home, before, |now| now[1] != before[1]);
+    assert_eq!(small.spare_bytes(), 16 << 10);
+    small.fill();
+    home.says(0, &["grow", VOLUME, "--size", "72M"]);
+    home.says(0, &["detach", VOLUME]);
 }
 
 /// Both processes die, and the journal that they leave is all that fits.

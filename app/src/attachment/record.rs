@@ -21,6 +21,8 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The spare room: a few pages.
 const SPARE_BYTES: u64 = 32 << 10;
+/// The least that is of use: one small file.
+const SPARE_BYTES_MIN: u64 = 4 << 10;
 const SPARE: &str = "spare";
 
 /// One attached volume.
@@ -157,13 +159,22 @@ impl Record {
 }
 
 /// Takes the room for the small files that a takeover writes, so that a directory which has filled up meanwhile does not keep a volume from
-/// its next server.
+/// its next server. Others, such as the log, may have grown while the room was in use; it is then what they have left.
 ///
 /// # Errors
-/// When there is no such room.
+/// When not even a page is left.
 pub fn keep_spare(places: &Places) -> Outcome {
-    let made = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&places.spare);
-    let taken = made.and_then(|file| Ok(rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, SPARE_BYTES)?));
+    let take = |bytes| {
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&places.spare)?;
+        Ok(rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?)
+    };
+    let mut bytes = SPARE_BYTES;
+    let taken = loop {
+        match take(bytes) {
+            Err::<(), io::Error>(error) if error.kind() == io::ErrorKind::StorageFull && bytes > SPARE_BYTES_MIN => bytes /= 2,
+            taken => break taken,
+        }
+    };
     taken.map_err(|e| Failed::system(format!("cannot make {}", places.spare.display()), e))
 }
 
