@@ -78,7 +78,11 @@ impl Requests {
         let held = store.space.pending.get(pbn).and_then(|f| f.held.clone());
         // After a damaged log the content has to be proved for each LBN.
         let is_trusted = store.tables.proved_only.is_none();
-        if let Some(here) = held.or_else(|| if is_trusted { self.cached(store, pbn) } else { None }) {
+        let cached = if held.is_none() && is_trusted { self.cached(store, pbn) } else { None };
+        if cached.is_some() {
+            self.reads[op].skip(&store.geometry, pbn);
+        }
+        if let Some(here) = held.or(cached) {
             self.note_what_was_here(store, op, (pbn, slot), &here);
             match in_slot(&here, slot) {
                 Some(content) => self.reads[op].pieces.push(Piece::Here(content)),
@@ -86,6 +90,8 @@ impl Requests {
             }
             return;
         }
+        let along = self.reads[op].bridge_to(&store.geometry, pbn);
+        (along.start.0..along.end.0).for_each(|along| store.space.pin(Pbn(along)));
         if self.reads[op].ask(&store.geometry, pbn, slot) {
             store.space.pin(pbn);
         }
@@ -240,10 +246,7 @@ impl Requests {
     /// Begins a read again whose block was overwritten while it was read, and has no entry any more to verify it by. What the LBN means now
     /// is as good an answer, and can be verified.
     fn read_again(&mut self, store: &mut Store, op: usize) {
-        let read = &mut self.reads[op];
-        (read.sent, read.verified, read.bad) = (false, 0, false);
-        read.pieces.clear();
-        let runs = std::mem::take(&mut read.runs);
+        let runs = self.reads[op].begin_again();
         runs.iter().for_each(|run| (0..run.blocks).for_each(|i| store.space.unpin(run.first + count(i))));
         self.go_on_reading(store, op);
     }
@@ -263,7 +266,8 @@ impl Requests {
         for run in &read.runs {
             for i in 0..run.blocks {
                 let pbn = run.first + count(i);
-                if let (false, Some((slice, _)), false) = (read.bad, &run.arrived, store.contents.suspects.contains(pbn)) {
+                let is_verified = !read.bad && !run.along.contains(&pbn) && !store.contents.suspects.contains(pbn);
+                if let (true, Some((slice, _))) = (is_verified, &run.arrived) {
                     store.contents.cache.fill(pbn, slice.block(i));
                 }
                 store.space.unpin(pbn);

@@ -4,7 +4,8 @@ use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::Geometry;
 use crate::interface::Request;
-use crate::units::{BLOCK_BYTES, Lbn, Pbn, count};
+use crate::units::{BLOCK_BYTES, Lbn, Pbn, count, index};
+use std::ops::Range;
 
 /// The place of the content of one block of a read.
 #[derive(Clone)]
@@ -30,6 +31,8 @@ pub(super) struct RunRead {
     pub blocks: usize,
     /// Whether the read needs a whole block of the run. A whole block is verified by its digest, a slot by its carrier's authenticator.
     pub has_whole: bool,
+    /// Blocks that were read along. Nobody verifies what the device says of them, so it is used for nothing.
+    pub along: Vec<Pbn>,
     pub arrived: Option<(Slice, Vec<Digest>)>,
 }
 
@@ -47,6 +50,8 @@ pub(crate) struct ReadOp {
     /// many map pages makes progress with each, even if few of them fit into memory.
     pub pieces: Vec<Piece>,
     pub runs: Vec<RunRead>,
+    /// Blocks that the cache had, and that continue the last run. They are read along if the run goes on behind them.
+    bridge: u64,
     pub runs_left: usize,
     pub sent: bool,
     /// The pieces before this one were verified, where they came from the device.
@@ -65,6 +70,7 @@ impl ReadOp {
             request,
             pieces: Vec::new(),
             runs: Vec::new(),
+            bridge: 0,
             runs_left: 0,
             sent: false,
             verified: 0,
@@ -73,6 +79,13 @@ impl ReadOp {
             is_block_by_block: false,
             begins_again: false,
         }
+    }
+
+    /// Forgets all that was looked up and read. Returns its runs, whose blocks are pinned.
+    pub fn begin_again(&mut self) -> Vec<RunRead> {
+        (self.sent, self.verified, self.bad, self.bridge) = (false, 0, false, 0);
+        self.pieces.clear();
+        std::mem::take(&mut self.runs)
     }
 
     /// Notes that it has come upon damage.
@@ -88,6 +101,28 @@ impl ReadOp {
     /// The pieces that come from the device: the number of each, and where it is.
     pub fn device_pieces(&self) -> impl Iterator<Item = (usize, FromRun)> + '_ {
         self.pieces.iter().enumerate().filter_map(|(i, piece)| if let Piece::Run(from) = piece { Some((i, *from)) } else { None })
+    }
+
+    /// Notes that the cache had this block.
+    pub fn skip(&mut self, geometry: &Geometry, pbn: Pbn) {
+        let continues = |run: &RunRead| geometry.are_neighbours(run.first + (count(run.blocks) - 1 + self.bridge), pbn);
+        self.bridge += u64::from(self.runs.last().is_some_and(continues));
+    }
+
+    /// Takes the blocks between the last run and this block into the run, if they are few, and the cache had all of them. Returns these
+    /// blocks, which the device reads.
+    pub fn bridge_to(&mut self, geometry: &Geometry, pbn: Pbn) -> Range<Pbn> {
+        let bridge = std::mem::take(&mut self.bridge);
+        let Some(run) = self.runs.last_mut().filter(|_| (1..=BRIDGE_BLOCKS_MAX).contains(&bridge) && !self.is_block_by_block) else {
+            return pbn..pbn;
+        };
+        let end = run.first + count(run.blocks);
+        if !geometry.are_neighbours(end + (bridge - 1), pbn) || run.blocks + index(bridge) >= RUN_BLOCKS_MAX {
+            return pbn..pbn;
+        }
+        run.blocks += index(bridge);
+        run.along.extend((0..bridge).map(|i| end + i));
+        end..pbn
     }
 
     /// Adds a block to those that are read from the device. Returns whether it is new: the piece before may have asked for the same block.
@@ -106,7 +141,7 @@ impl ReadOp {
                 return true;
             }
         }
-        self.runs.push(RunRead { first: pbn, blocks: 1, has_whole: slot == 0, arrived: None });
+        self.runs.push(RunRead { first: pbn, blocks: 1, has_whole: slot == 0, along: Vec::new(), arrived: None });
         self.pieces.push(Piece::Run(FromRun { run: self.runs.len() - 1, at: 0, slot }));
         true
     }
@@ -114,3 +149,6 @@ impl ReadOp {
 
 /// The most blocks in one command.
 const RUN_BLOCKS_MAX: usize = 256;
+/// The most blocks between two others that are read along although the cache has them: slow flash reads them in the time that half of
+/// another command takes.
+const BRIDGE_BLOCKS_MAX: u64 = 4;

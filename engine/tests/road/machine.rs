@@ -330,7 +330,15 @@ impl Machine {
     }
 
     pub fn read(&mut self, offset: u64, length: u64) -> Vec<u8> {
-        let reply = self.request(Op::Read, offset, length, None, false);
+        let read = self.begin(Op::Read, offset, length, None, false);
+        let bytes = self.content(read);
+        assert_eq!(bytes.len(), index(length));
+        bytes
+    }
+
+    /// The content that a read answers.
+    pub fn content(&mut self, read: RequestId) -> Vec<u8> {
+        let reply = self.answer(read);
         let Reply::Data(segments) = reply else { panic!("{reply:?}") };
         let mut bytes = Vec::new();
         for segment in segments {
@@ -339,7 +347,6 @@ impl Machine {
                 Segment::Data { slice, start, bytes: n } => bytes.extend(&slice.bytes()[start..start + n]),
             }
         }
-        assert_eq!(bytes.len(), index(length));
         bytes
     }
 

@@ -2,6 +2,7 @@
 //! opening finds it all.
 
 mod apart;
+mod cached;
 mod carriers;
 mod checked;
 mod checkpoints;
