@@ -10,6 +10,7 @@
 Environment: ONEFOLD_BENCH_WATCH_SECONDS (600; of watch-forecast), ONEFOLD_BENCH_WATCH_REQUESTS (8640000; of watch-memory).
 """
 
+import atexit
 import csv
 import hashlib
 import json
@@ -46,6 +47,8 @@ class Running:
         self.process = subprocess.Popen(
             [onefold.BINARY, *map(str, words), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
         )
+        # A bench that fails leaves no recording behind.
+        atexit.register(self.process.kill)
         line = self.process.stderr.readline()
         must("watching" in line or "recording" in line, f"{words}: {line}")
         self.pid = self.process.pid

@@ -6,6 +6,7 @@
 
 mod device;
 mod groups;
+mod leisure;
 pub mod marks;
 mod named;
 mod paths;
@@ -16,6 +17,7 @@ pub use device::Device;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::hints::sight::LOADER;
 use groups::Groups;
+use leisure::{Leisure, is_busy};
 use named::{Blocks, Named, ROUND_BLOCKS};
 use onefold_engine::fingerprint::Fingerprinter;
 use onefold_engine::units::Bytes;
@@ -26,15 +28,8 @@ use onefold_trace::text::names::Names;
 use paths::Paths;
 use serde::Serialize;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The part of the ring beyond which few sizes are measured: to compress a block takes ten times as long as to name it. It is the part
-/// at which the kernel wakes this process before its time.
-const BUSY: f64 = 0.125;
-/// The time after which few are measured, too, of what was there as this process woke up: more comes meanwhile.
-const MEASURING: Duration = Duration::from_millis(50);
-/// The size of one block in this number is measured then.
-const BUSY_SAMPLE: usize = 8;
 /// The most requests that wait until content is named.
 const ROUND_REQUESTS: usize = 256;
 
@@ -64,7 +59,7 @@ struct Round {
     content: Blocks,
     named: Named,
     waiting: Vec<Request>,
-    measures_until: Option<Instant>,
+    leisure: Leisure,
     who: Who,
     own: u64,
 }
@@ -95,7 +90,7 @@ impl Bios {
         let (paths, groups, names) = (Paths::new(device), Groups::default(), Names::default());
         let who = Who { paths, groups, names, origin_ns, process, sees_files };
         let (content, named) = (Blocks::new(fingerprinter), Named::default());
-        let round = Round { content, named, waiting: Vec::with_capacity(ROUND_REQUESTS), measures_until: None, who, own: 0 };
+        let round = Round { content, named, waiting: Vec::with_capacity(ROUND_REQUESTS), leisure: Leisure::new(), who, own: 0 };
         Ok(Self { watch, round, lost: 0 })
     }
 
@@ -139,9 +134,10 @@ impl Bios {
     /// Passes on what is there, and after it the gap in which requests are missing.
     pub fn gather(&mut self, mut each: impl FnMut(Record)) -> Option<Gap> {
         let round = &mut self.round;
-        round.measures_until = (!is_busy(&self.watch)).then(|| Instant::now() + MEASURING);
+        round.leisure.begin(self.watch.fullness());
         self.watch.drain(|event| round.take(event, &mut each));
         round.finish(&mut each);
+        round.leisure.end();
         let all = self.watch.counts().lost_requests;
         let lost = all - std::mem::replace(&mut self.lost, all);
         (lost > 0).then(|| Gap { time_ns: Watch::now_ns() - self.origin_ns(), requests: lost })
@@ -150,7 +146,7 @@ impl Bios {
     /// Returns whether content waits in the ring: it should be taken out before anything else is done.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        is_busy(&self.watch)
+        is_busy(self.watch.fullness())
     }
 
     /// Returns what is missing so far.
@@ -159,10 +155,6 @@ impl Bios {
         let counts = self.watch.counts();
         Missing { requests: counts.lost_requests, blocks: counts.lost_blocks, unreadable: counts.unreadable, own: self.round.own }
     }
-}
-
-fn is_busy(watch: &Watch) -> bool {
-    watch.fullness() >= BUSY
 }
 
 impl Round {
@@ -185,9 +177,7 @@ impl Round {
 
     /// Names the content that is there, and passes on the requests that waited for it.
     fn finish(&mut self, each: &mut impl FnMut(Record)) {
-        let measures = self.measures_until.is_some_and(|until| Instant::now() < until);
-        self.content.measure_one_in(if measures { 1 } else { BUSY_SAMPLE });
-        self.content.name(&mut self.named);
+        self.content.name(&mut self.named, &self.leisure);
         for request in self.waiting.drain(..) {
             let blocks = self.named.blocks_of(&request);
             if request.observation.process == self.who.process {

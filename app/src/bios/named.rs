@@ -1,5 +1,6 @@
 //! Content that comes before its request, and gets names.
 
+use super::leisure::Leisure;
 use crate::runtime::recording::entry::NAME_BYTES;
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, index};
@@ -18,8 +19,6 @@ pub(super) struct Blocks {
     fingerprinter: Fingerprinter,
     content: Vec<[u8; BLOCK_SIZE]>,
     places: Vec<(BioName, u64)>,
-    /// The compressed size of one block in this number is found out.
-    measured: usize,
     /// The number of blocks that were named.
     count: usize,
 }
@@ -32,16 +31,11 @@ pub(super) struct Named {
 
 impl Blocks {
     pub fn new(fingerprinter: Fingerprinter) -> Self {
-        Self { fingerprinter, content: Vec::with_capacity(ROUND_BLOCKS), places: Vec::with_capacity(ROUND_BLOCKS), measured: 1, count: 0 }
+        Self { fingerprinter, content: Vec::with_capacity(ROUND_BLOCKS), places: Vec::with_capacity(ROUND_BLOCKS), count: 0 }
     }
 
     pub const fn fingerprinter(&self) -> &Fingerprinter {
         &self.fingerprinter
-    }
-
-    /// Has the compressed size of one block in this number found out.
-    pub fn measure_one_in(&mut self, blocks: usize) {
-        self.measured = blocks;
     }
 
     pub fn len(&self) -> usize {
@@ -54,12 +48,13 @@ impl Blocks {
         self.places.push((bio, at));
     }
 
-    /// Names all that is there.
-    pub fn name(&mut self, named: &mut Named) {
+    /// Names all that is there, and finds out the compressed sizes for which there is time.
+    pub fn name(&mut self, named: &mut Named, leisure: &Leisure) {
         let blocks: Vec<&[u8; BLOCK_SIZE]> = self.content.iter().collect();
         let digests = self.fingerprinter.digests(&blocks);
         for (((bio, at), content), digest) in self.places.drain(..).zip(&self.content).zip(digests) {
-            let compressed = (self.count % self.measured == 0).then(|| size_of(content));
+            let compressed = leisure.is_time_for(self.count).then(|| size_of(content));
+            leisure.pause();
             self.count += 1;
             named.add(bio, at, Block { name: name_of(&digest), compressed });
         }

@@ -7,7 +7,7 @@
 //!    be woken.
 
 use super::entry::{Asked, Content, Entry, LastGap, NAME_BYTES, What};
-use super::idle::yield_to_all;
+use super::idle::{let_others_in, yield_to_all};
 use crate::runtime::digests::{self, Written};
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::interface::Op;
@@ -91,6 +91,7 @@ impl Recorder {
             }
             if !together.is_empty() {
                 self.record(&mut together)?;
+                let_others_in();
             } else if is_over {
                 break;
             } else {
