@@ -1,6 +1,7 @@
 //! The time for more than names: a part of what passes, so that others keep the processor.
 
 use crate::runtime::recording::idle::let_others_in;
+use onefold_engine::units::BLOCK_SIZE;
 use std::time::{Duration, Instant};
 
 /// The part of the time that may go into sizes, one in this number.
@@ -8,9 +9,8 @@ const SHARE: u32 = 16;
 /// The most time that is saved up: it does for the sizes of some 5,000 blocks.
 const SAVED_MAX: Duration = Duration::from_millis(50);
 /// The part of the ring beyond which there is no time: it is the part at which the kernel wakes this process before its time.
-const BUSY: f64 = 0.125;
-/// The part of the ring beyond which this process keeps its turns.
-const URGENT: f64 = 0.5;
+const BUSY: f64 = 1.0 / BUSY_SHARE as f64;
+const BUSY_SHARE: usize = 8;
 /// Without time, the size of one block in this number is measured. To compress a block takes ten times as long as to name it.
 const SAMPLE: usize = 8;
 
@@ -19,7 +19,9 @@ pub struct Leisure {
     saved: Duration,
     /// The beginning of the round that is under way, or was the last one.
     began: Instant,
-    fullness: f64,
+    /// The blocks of the round that may still be taken without haste. If more come, they came meanwhile.
+    calm: usize,
+    blocks: usize,
 }
 
 /// Returns whether a ring that is full to this part, from 0 to 1, should be emptied before anything else is done.
@@ -29,14 +31,15 @@ pub fn is_busy(fullness: f64) -> bool {
 
 impl Leisure {
     pub fn new() -> Self {
-        Self { saved: SAVED_MAX, began: Instant::now(), fullness: 0.0 }
+        Self { saved: SAVED_MAX, began: Instant::now(), calm: 0, blocks: 0 }
     }
 
-    /// Begins a round. The ring is full to this part, from 0 to 1.
-    pub fn begin(&mut self, fullness: f64) {
+    /// Begins a round. The ring of this size is full to this part, from 0 to 1.
+    pub fn begin(&mut self, ring_bytes: usize, fullness: f64) {
         let now = Instant::now();
         self.saved = (self.saved + (now - self.began) / SHARE).min(SAVED_MAX);
-        (self.began, self.fullness) = (now, fullness);
+        self.calm = if is_busy(fullness) { 0 } else { ring_bytes / BUSY_SHARE / BLOCK_SIZE };
+        self.began = now;
     }
 
     /// Ends a round: its time is spent.
@@ -44,14 +47,16 @@ impl Leisure {
         self.saved = self.saved.saturating_sub(self.began.elapsed());
     }
 
-    /// Returns whether there is time for the size of the block of this number.
-    pub fn is_time_for(&self, block: usize) -> bool {
-        block % SAMPLE == 0 || !is_busy(self.fullness) && self.began.elapsed() < self.saved
+    /// Takes a block. Returns whether there is time for its size.
+    pub fn take_block(&mut self) -> bool {
+        self.calm = self.calm.saturating_sub(1);
+        self.blocks += 1;
+        self.blocks % SAMPLE == 0 || self.calm > 0 && self.began.elapsed() < self.saved
     }
 
-    /// Lets others have the processor between two blocks, if nothing is urgent.
+    /// Lets others have the processor between two blocks, if there is no haste.
     pub fn pause(&self) {
-        if self.fullness < URGENT {
+        if self.calm > 0 {
             let_others_in();
         }
     }
@@ -61,27 +66,38 @@ impl Leisure {
 mod tests {
     use super::*;
 
-    fn of(saved: Duration, fullness: f64) -> Leisure {
-        Leisure { saved, began: Instant::now(), fullness }
+    const RING: usize = 1 << 20;
+
+    /// Returns how many of the next 64 blocks there is time for.
+    fn measured(leisure: &mut Leisure) -> usize {
+        (0..64).filter(|_| leisure.take_block()).count()
+    }
+
+    fn began(ago: Duration) -> Instant {
+        Instant::now().checked_sub(ago).unwrap()
     }
 
     #[test]
     fn time_that_is_spent_is_saved_up_again_in_part() {
-        let mut leisure = of(Duration::ZERO, 0.0);
-        assert!(leisure.is_time_for(8) && !leisure.is_time_for(9));
-        leisure.began = Instant::now().checked_sub(Duration::from_secs(16)).unwrap();
-        leisure.begin(0.1);
-        assert_eq!(leisure.saved, SAVED_MAX);
-        assert!(leisure.is_time_for(9));
-        leisure.began = Instant::now().checked_sub(SAVED_MAX).unwrap();
-        assert!(leisure.is_time_for(8) && !leisure.is_time_for(9));
+        let mut leisure = Leisure { saved: Duration::ZERO, ..Leisure::new() };
+        leisure.begin(64 * RING, 0.1);
+        assert_eq!(measured(&mut leisure), 8);
+        leisure.began = began(Duration::from_secs(16));
+        leisure.begin(64 * RING, 0.1);
+        assert_eq!((leisure.saved, measured(&mut leisure)), (SAVED_MAX, 64));
+        leisure.began = began(SAVED_MAX);
+        assert_eq!(measured(&mut leisure), 8);
         leisure.end();
         assert_eq!(leisure.saved, Duration::ZERO);
     }
 
     #[test]
-    fn where_content_waits_there_is_no_time() {
-        let leisure = of(SAVED_MAX, 0.2);
-        assert!(leisure.is_time_for(8) && !leisure.is_time_for(9));
+    fn there_is_no_time_where_content_waits_or_comes_meanwhile() {
+        let mut leisure = Leisure::new();
+        leisure.begin(RING, 0.2);
+        assert_eq!(measured(&mut leisure), 8);
+        // An eighth of the ring is 32 blocks. The first 31 are measured, and then one in eight.
+        leisure.begin(RING, 0.1);
+        assert_eq!(measured(&mut leisure), 31 + 5);
     }
 }

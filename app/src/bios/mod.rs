@@ -134,7 +134,7 @@ impl Bios {
     /// Passes on what is there, and after it the gap in which requests are missing.
     pub fn gather(&mut self, mut each: impl FnMut(Record)) -> Option<Gap> {
         let round = &mut self.round;
-        round.leisure.begin(self.watch.fullness());
+        round.leisure.begin(self.watch.bytes(), self.watch.fullness());
         self.watch.drain(|event| round.take(event, &mut each));
         round.finish(&mut each);
         round.leisure.end();
@@ -177,7 +177,7 @@ impl Round {
 
     /// Names the content that is there, and passes on the requests that waited for it.
     fn finish(&mut self, each: &mut impl FnMut(Record)) {
-        self.content.name(&mut self.named, &self.leisure);
+        self.content.name(&mut self.named, &mut self.leisure);
         for request in self.waiting.drain(..) {
             let blocks = self.named.blocks_of(&request);
             if request.observation.process == self.who.process {

@@ -19,8 +19,6 @@ pub(super) struct Blocks {
     fingerprinter: Fingerprinter,
     content: Vec<[u8; BLOCK_SIZE]>,
     places: Vec<(BioName, u64)>,
-    /// The number of blocks that were named.
-    count: usize,
 }
 
 /// The names of blocks, by the bio that they belong to.
@@ -31,7 +29,7 @@ pub(super) struct Named {
 
 impl Blocks {
     pub fn new(fingerprinter: Fingerprinter) -> Self {
-        Self { fingerprinter, content: Vec::with_capacity(ROUND_BLOCKS), places: Vec::with_capacity(ROUND_BLOCKS), count: 0 }
+        Self { fingerprinter, content: Vec::with_capacity(ROUND_BLOCKS), places: Vec::with_capacity(ROUND_BLOCKS) }
     }
 
     pub const fn fingerprinter(&self) -> &Fingerprinter {
@@ -49,13 +47,12 @@ impl Blocks {
     }
 
     /// Names all that is there, and finds out the compressed sizes for which there is time.
-    pub fn name(&mut self, named: &mut Named, leisure: &Leisure) {
+    pub fn name(&mut self, named: &mut Named, leisure: &mut Leisure) {
         let blocks: Vec<&[u8; BLOCK_SIZE]> = self.content.iter().collect();
         let digests = self.fingerprinter.digests(&blocks);
         for (((bio, at), content), digest) in self.places.drain(..).zip(&self.content).zip(digests) {
-            let compressed = leisure.is_time_for(self.count).then(|| size_of(content));
+            let compressed = leisure.take_block().then(|| size_of(content));
             leisure.pause();
-            self.count += 1;
             named.add(bio, at, Block { name: name_of(&digest), compressed });
         }
         self.content.clear();
