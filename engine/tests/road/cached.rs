@@ -1,7 +1,7 @@
 //! Reads of which the cache has a part: few cached blocks in the middle do not make several commands of one.
 
 use crate::machine::Machine;
-use crate::media::{blank, pattern};
+use crate::media::{blank, content_of, pattern};
 use crate::replay::MODES;
 use onefold_engine::interface::{Class, Event, IoFailure, Op};
 use onefold_engine::settings::Settings;
@@ -51,7 +51,7 @@ fn few_cached_blocks_are_read_along() {
         let read = m.begin(Op::Read, 0, 4096 * BLOCKS, None, false);
         assert_eq!(lengths(&m), [15, 9], "{mode:?}: 1 to 15, and 21 to 29");
         bring(&mut m);
-        assert!(m.content(read) == content(0, BLOCKS), "{mode:?}");
+        assert!(content_of(m.answer(read)) == content(0, BLOCKS), "{mode:?}");
     }
 }
 
@@ -66,7 +66,7 @@ fn a_cached_block_that_cannot_be_read_along_is_answered_all_the_same() {
         all.into_iter().for_each(|read| m.feed(read));
         assert_eq!(lengths(&m), [1; 31], "{mode:?}: each block by itself, and not the cached one");
         bring(&mut m);
-        assert!(m.content(read) == content(0, BLOCKS), "{mode:?}");
+        assert!(content_of(m.answer(read)) == content(0, BLOCKS), "{mode:?}");
     }
 }
 
@@ -93,7 +93,7 @@ fn what_was_read_along_does_not_enter_the_cache() {
         (BLOCKS..OTHERS).for_each(|lbn| assert_eq!([m.read(4096 * lbn, 4096), m.read(4096 * lbn, 4096)].map(|read| read.len()), [4096; 2]));
         kept.into_iter().for_each(|read| m.feed(read));
         for read in reads {
-            assert!(m.content(read) == content(0, 8), "{mode:?}: it was in memory when the read began");
+            assert!(content_of(m.answer(read)) == content(0, 8), "{mode:?}: it was in memory when the read began");
         }
         assert!(m.fails_to_read(4), "{mode:?}: it is rotten, and no longer in memory");
     }

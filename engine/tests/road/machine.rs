@@ -1,6 +1,6 @@
 //! A medium that does everything at once, and the engine over it.
 
-use crate::media::{Heap, chosen, remember};
+use crate::media::{Heap, chosen, content_of, remember};
 use onefold_engine::Engine;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
@@ -8,7 +8,7 @@ use onefold_engine::format::Superblock;
 use onefold_engine::format::codec::compress;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::interface::{
-    Action, Class, Event, IoFailure, Legacy, Notice, Op, Payload, Policies, Promise, Reply, Request, RequestId, Segment, Traces,
+    Action, Class, Event, IoFailure, Legacy, Notice, Op, Payload, Policies, Promise, Reply, Request, RequestId, Traces,
 };
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::Settings;
@@ -330,23 +330,8 @@ impl Machine {
     }
 
     pub fn read(&mut self, offset: u64, length: u64) -> Vec<u8> {
-        let read = self.begin(Op::Read, offset, length, None, false);
-        let bytes = self.content(read);
+        let bytes = content_of(self.request(Op::Read, offset, length, None, false));
         assert_eq!(bytes.len(), index(length));
-        bytes
-    }
-
-    /// The content that a read answers.
-    pub fn content(&mut self, read: RequestId) -> Vec<u8> {
-        let reply = self.answer(read);
-        let Reply::Data(segments) = reply else { panic!("{reply:?}") };
-        let mut bytes = Vec::new();
-        for segment in segments {
-            match segment {
-                Segment::Zeroes { bytes: n } => bytes.extend(vec![0; index(n)]),
-                Segment::Data { slice, start, bytes: n } => bytes.extend(&slice.bytes()[start..start + n]),
-            }
-        }
         bytes
     }
 

@@ -3,7 +3,7 @@
 use onefold_engine::buffer::{BufferMut, Frame, Home};
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::format::{self, Chosen, FormatStep, Geometry, Superblock, Wish};
-use onefold_engine::interface::{Promise, Promised};
+use onefold_engine::interface::{Promise, Promised, Reply, Segment};
 use onefold_engine::settings::Settings;
 use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
 use std::sync::Arc;
@@ -97,4 +97,17 @@ pub fn remember(journal: &mut Vec<Promise>, promises: Vec<Promise>, has_ended: b
         }
         journal.push(promise);
     }
+}
+
+/// The bytes that a read answers.
+pub fn content_of(reply: Reply) -> Vec<u8> {
+    let Reply::Data(segments) = reply else { panic!("{reply:?}") };
+    let mut bytes = Vec::new();
+    for segment in segments {
+        match segment {
+            Segment::Zeroes { bytes: n } => bytes.extend(vec![0; index(n)]),
+            Segment::Data { slice, start, bytes: n } => bytes.extend(&slice.bytes()[start..start + n]),
+        }
+    }
+    bytes
 }
