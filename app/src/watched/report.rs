@@ -114,12 +114,12 @@ impl Watched {
         self.volumes.iter().map(row).collect()
     }
 
-    /// Returns a sentence where so much content was not seen that a forecast says too much.
+    /// Returns a sentence where so much content was not seen that a forecast says little.
     pub(super) fn caveat(&self) -> Option<String> {
         let (unseen, all) = (self.totals.unknown_blocks, self.totals.all.units);
         (unseen * UNSEEN_SHARE > all).then(|| {
             let share = share(unseen, all);
-            format!("Content of {share} of the blocks was not seen. It counts as new and as incompressible: a volume may write less.")
+            format!("Content of {share} of the blocks was not seen. The forecast takes it for what came before it: a volume may write more, or less.")
         })
     }
 

@@ -6,19 +6,22 @@
 //!    user sent meanwhile it would have sent later, too.
 //! 3. A volume begins blank: a block that lay on the disk before is new to it when it is written.
 
+mod likeness;
+
+use likeness::Likeness;
 use onefold_engine::Engine;
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::{Class, Event, Failure, Op, Reply, Request, RequestId};
 use onefold_engine::memory::Accountant;
 use onefold_engine::policy::{Policies, Policy};
 use onefold_engine::settings::Settings;
-use onefold_engine::units::{BLOCK_BYTES, Bytes, count, index};
+use onefold_engine::units::{BLOCK_BYTES, Bytes, count};
 use onefold_trace::counted::device::Tally;
 use onefold_trace::counted::request::{Memory, request_bytes_max};
 use onefold_trace::counted::rig::Rig;
 use onefold_trace::counted::volume::NewVolume;
 use onefold_trace::model::{MODELS, Timetable};
-use onefold_trace::record::{Block, ContentName, Op as Recorded, Record};
+use onefold_trace::record::Record;
 use onefold_trace::replay::planned::{Next, PlannedRequest, PlannedRequests};
 use serde::Serialize;
 use std::cell::RefCell;
@@ -32,8 +35,6 @@ const SETTLE_NS: u64 = 62_000_000_000;
 /// that a volume accepts, too: all of such a one would not fit where content is held back until it is packed.
 const REQUEST_BYTES: u64 = 128 << 10;
 const REQUEST_PART: u64 = 4;
-/// The size of a block that does not compress.
-const WHOLE: u16 = 4096;
 /// The parts of the memory, in sixteenths, of the volume and of what its device holds.
 const VOLUME_SHARE: u64 = 8;
 const DEVICE_SHARE: u64 = 8;
@@ -59,7 +60,7 @@ pub struct Written {
 pub struct Forecasts {
     planned: PlannedRequests<Queue>,
     queue: Queue,
-    sizes: Sizes,
+    likeness: Likeness,
     forecasts: Vec<Forecast>,
 }
 
@@ -89,26 +90,6 @@ impl Iterator for Queue {
     }
 }
 
-/// The sizes to which blocks compress, for those of which it is not known.
-#[derive(Default)]
-struct Sizes {
-    /// The last one that was measured.
-    last: Option<u16>,
-}
-
-impl Sizes {
-    /// Gives the blocks of a record that were not measured the size of the one that was measured before them: what comes at once is alike.
-    /// Zeros take no place, so their size says nothing of others.
-    fn fill_in(&mut self, record: &mut Record) {
-        for Block { name, compressed } in &mut record.blocks {
-            if matches!(name, ContentName::Of(_)) {
-                *compressed = compressed.or(self.last);
-                self.last = *compressed;
-            }
-        }
-    }
-}
-
 impl Forecasts {
     /// Begins forecasts for a disk of `bytes`, with at most `memory_bytes` of memory, but for the smallest volume.
     ///
@@ -122,24 +103,26 @@ impl Forecasts {
         let accepted = forecasts.iter().map(|forecast| forecast.request_bytes_max).min().unwrap_or(BLOCK_BYTES);
         let request_bytes = (accepted / REQUEST_PART).clamp(BLOCK_BYTES, REQUEST_BYTES);
         let queue = Queue::default();
-        Ok(Self { planned: PlannedRequests::new(queue.clone(), request_bytes), queue, sizes: Sizes::default(), forecasts })
+        Ok(Self { planned: PlannedRequests::new(queue.clone(), request_bytes), queue, likeness: Likeness::default(), forecasts })
     }
 
-    /// Takes a record. Content that was not seen counts as new, and as content that does not compress: a forecast rather says too much.
+    /// Takes a record. Content that was not seen counts like what came before it.
     pub fn take(&mut self, mut record: Record) {
-        self.sizes.fill_in(&mut record);
-        let unseen = record.blocks.iter_mut().filter(|block| block.name == ContentName::Unknown);
-        unseen.for_each(|block| block.compressed = Some(WHOLE));
-        if record.blocks.is_empty() && record.op == Recorded::Write {
-            record.blocks = vec![Block { name: ContentName::Unknown, compressed: Some(WHOLE) }; index(record.blocks_touched())];
-        }
+        let filled = self.likeness.fill_in(&mut record);
         self.queue.0.borrow_mut().push_back(record);
+        let before = self.found_blocks();
         while let Some(Ok(next)) = self.planned.next() {
             let Next::PlannedRequest(ask) = next else { continue };
             for forecast in &mut self.forecasts {
                 forecast.take(&ask);
             }
         }
+        self.likeness.learn(filled, self.found_blocks() - before);
+    }
+
+    /// Returns the blocks that all forecasts have found. While they go on, each finds the same.
+    fn found_blocks(&self) -> u64 {
+        self.forecasts.iter().map(Forecast::found_blocks).max().unwrap_or_default()
     }
 
     /// Returns what has been written so far; pages that are delayed are not.
@@ -217,10 +200,14 @@ impl Forecast {
         }
     }
 
+    fn found_blocks(&self) -> u64 {
+        let ledger = self.rig.machine.stats().ledger;
+        ledger.duplicates + ledger.unchanged + ledger.zeroes
+    }
+
     fn written(&self) -> Written {
         let tally = self.rig.device.tally.since(&self.opened);
         let (data_units, log_units) = (tally.units_of(Class::Data), tally.units_of(Class::Log));
-        let ledger = self.rig.machine.stats().ledger;
         Written {
             commit_mode: if self.mode.has_log() { "log" } else { "ordered" }.to_owned(),
             client_blocks: self.client_blocks,
@@ -229,7 +216,7 @@ impl Forecast {
             log_units,
             metadata_units: tally.units() - data_units - log_units,
             flushes: tally.flushes,
-            found_blocks: ledger.duplicates + ledger.unchanged + ledger.zeroes,
+            found_blocks: self.found_blocks(),
             ended: self.ended.clone(),
         }
     }
@@ -238,6 +225,7 @@ impl Forecast {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onefold_trace::record::{Block, ContentName, Op as Recorded};
 
     fn write(time_ns: u64, lbn: u64, names: &[(u8, Option<u16>)]) -> Record {
         let name = |name| if name == 0 { ContentName::Zero } else { ContentName::Of([name; 20]) };
@@ -263,19 +251,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_size_that_is_not_known_is_the_last_one_but_of_zeros() {
-        let mut sizes = Sizes::default();
-        let mut sizes_of = |names: &[(u8, Option<u16>)]| {
-            let mut record = write(1, 0, names);
-            sizes.fill_in(&mut record);
-            record.blocks.into_iter().map(|block| block.compressed).collect::<Vec<_>>()
-        };
-        assert_eq!(sizes_of(&[(1, None), (0, Some(64)), (2, None)]), [None, Some(64), None]);
-        assert_eq!(sizes_of(&[(3, Some(1000)), (4, None), (0, Some(64)), (5, None)]), [1000, 1000, 64, 1000].map(Some));
-        assert_eq!(sizes_of(&[(6, None), (7, Some(4096)), (8, None)]), [1000, 4096, 4096].map(Some));
-    }
-
     /// The disk's user waited for its flushes. Held up in the forecast, they would be answered together.
     #[test]
     fn each_flush_is_answered_before_the_next_request() {
@@ -294,15 +269,16 @@ mod tests {
     }
 
     #[test]
-    fn content_that_was_not_seen_is_new_and_whole() {
+    fn content_that_was_not_seen_is_like_what_came_before() {
         let unseen =
             |time_ns, lbn, blocks: u64| Record::new(time_ns, Recorded::Write, Bytes(lbn * BLOCK_BYTES), Bytes(blocks * BLOCK_BYTES));
-        let seen: Vec<(u8, Option<u16>)> = (1..=64).map(|name| (name, Some(500))).collect();
-        let mut half = write(3, 300, &[(1, Some(500)), (2, Some(500))]);
-        half.blocks[1] = Block::named(ContentName::Unknown);
-        for written in forecast(vec![write(1, 0, &seen), unseen(2, 100, 64), half]) {
-            assert_eq!((written.client_blocks, written.found_blocks), (130, 1), "{written:?}");
-            assert!(written.data_units + written.log_units >= 65, "{written:?}");
+        let seen: Vec<(u8, Option<u16>)> = (1..=128).map(|name| (name, Some(500))).collect();
+        for written in forecast(vec![write(1, 0, &seen), unseen(2, 200, 64)]) {
+            assert_eq!((written.client_blocks, written.found_blocks), (192, 0), "new, and it compresses: {written:?}");
+            assert!(written.commit_mode == "ordered" || written.data_units + written.log_units < 192 / 3, "{written:?}");
+        }
+        for written in forecast(vec![write(1, 0, &seen), write(2, 200, &seen), unseen(3, 400, 64)]) {
+            assert_eq!((written.client_blocks, written.found_blocks), (320, 192), "found: {written:?}");
         }
     }
 
