@@ -1,11 +1,11 @@
-//! What is assumed of content that was not seen, and of sizes that were not measured: what comes at once is alike.
+//! The content that a forecast assumes where none was seen, and the sizes that were not measured: requests that come at once are alike.
 
 use onefold_trace::record::{Block, ContentName, Op, Record};
 
 /// The weight of a block in the share of blocks that are found: the last hundred or so count.
 const WEIGHT: f64 = 1.0 / 128.0;
 
-/// What was seen last.
+/// The last content that was seen.
 #[derive(Default)]
 pub(super) struct Likeness {
     /// The last size that was measured.

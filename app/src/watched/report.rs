@@ -119,7 +119,7 @@ impl Watched {
         let (unseen, all) = (self.totals.unknown_blocks, self.totals.all.units);
         (unseen * UNSEEN_SHARE > all).then(|| {
             let share = share(unseen, all);
-            format!("Content of {share} of the blocks was not seen. The forecast takes it for what came before it: a volume may write more, or less.")
+            format!("Content of {share} of the blocks was not seen. The forecast takes it for what came before: a volume may differ.")
         })
     }
 
