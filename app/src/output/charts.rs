@@ -55,7 +55,8 @@ pub struct Bar<'a> {
 pub fn bars(bars: &[Bar<'_>]) -> Result<String, DrawError> {
     let left = width_of(bars.iter().map(|bar| bar.name));
     let longest = bars.iter().filter_map(|bar| bar.value).fold(0.0, f64::max);
-    drawn((left + BAR_WIDTH + 12 * CHARACTER, count(bars.len()) * BAR_HEIGHT + GAP), |area| {
+    let right = GAP + width_of(bars.iter().map(|bar| bar.shown.as_str()));
+    drawn((left + BAR_WIDTH + right, count(bars.len()) * BAR_HEIGHT + GAP), |area| {
         for (number, bar) in bars.iter().enumerate() {
             let top = count(number) * BAR_HEIGHT + GAP / 2;
             let length = bar.value.filter(|_| longest > 0.0).map_or(0, |value| (value / longest * f64::from(BAR_WIDTH)).round() as i32);
