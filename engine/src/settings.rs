@@ -78,6 +78,8 @@ pub struct Facts {
 pub struct Knobs {
     /// The most client blocks in one carrier: the number of slots in the format, or fewer, to measure what several are worth.
     pub carrier_slots_max: usize,
+    /// Whether sealing waits for parts of a commit, too, where no write is likely within the whole period of anticipation.
+    pub anticipates_by_shares: bool,
     /// The number of freed blocks that is worth a batch of discards.
     pub discard_batch_blocks: u64,
     /// The blocks of a piece of a store in a file: what is written ahead, and given back, at once.
@@ -183,6 +185,7 @@ impl Default for Knobs {
     fn default() -> Self {
         Self {
             carrier_slots_max: SLOTS_MAX,
+            anticipates_by_shares: true,
             discard_batch_blocks: 1024,
             stock_piece_blocks: PIECE_BLOCKS,
             container_blocks: CONTAINER_PAGES * Region::Fingerprints.entries_per_page(),

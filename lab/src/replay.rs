@@ -7,6 +7,7 @@ use onefold::output::size::Size;
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
 use onefold::traces::{FORMS, Reading, failed, malformed_shown};
+use onefold_engine::units::BLOCK_BYTES;
 use onefold_sim::replay::run::Plan;
 use onefold_sim::replay::scheme::{IndexLimits, Scheme};
 use onefold_sim::replay::timed::{Timed, blocks_of, name_of, replay_timed};
@@ -24,7 +25,8 @@ Schemes:
   shadow             Dmdedup's copy-on-write trees
   ordered-only       Onefold's ordered commits, every page written right after its commit
   ordered            with updates that nobody waits for delayed by 30 s
-  ordered-anticipate with 1 ms of waiting for more to commit besides: the default of a volume in mode `ordered`, and here
+  ordered-period     with 1 ms of waiting for more to commit besides, as in the paper: where more than one write is likely
+  ordered-anticipate with shorter waits, too, where those are not likely: the default of a volume in mode `ordered`, and here
   log                Onefold's log, with one flush for a synced write, and nothing compressed
   carried            with one compressed block in a unit that records it, where one is small enough
   packed             with as many as fit, and large commits packed, too: the default of a volume
@@ -50,6 +52,9 @@ pub struct Arguments {
     /// Writes that may wait for their acknowledgement, under strong persistence.
     #[arg(long, value_name = "N", default_value = "32")]
     outstanding: NonZeroUsize,
+    /// Send requests in pieces of at most N blocks of 4 KiB. Default: as they were recorded.
+    #[arg(long, value_name = "N")]
+    request_blocks: Option<NonZeroU64>,
     /// The model of the simulated device's times.
     #[arg(long, value_name = "NAME", value_parser = Model::named, default_value = "instant")]
     device_model: Model,
@@ -108,6 +113,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         persistence: arguments.persistence.into(),
         model: arguments.device_model,
         outstanding_max: arguments.outstanding.get(),
+        request_bytes_max: arguments.request_blocks.map_or(u64::MAX, |blocks| blocks.get().saturating_mul(BLOCK_BYTES)),
         index: IndexLimits {
             bytes_max: arguments.index_memory.map_or(u64::MAX, |size| size.0),
             is_out_of_line: !arguments.no_out_of_line,

@@ -15,7 +15,8 @@ const DRAWS: u64 = 4000;
 const VALUES_MAX: usize = 8;
 
 /// Settings that have the same value in every life, and the reason why that is enough.
-const ONE_VALUE: [(&str, &str); 3] = [
+const ONE_VALUE: [(&str, &str); 4] = [
+    ("anticipates_by_shares", "only `onefold-lab replay` turns it off; a shorter wait is no other order"),
     ("carrier_slots_max", "only `onefold-sim codecs` uses fewer; lives fill carriers with as many as fit"),
     ("journal_lost", "true if the acknowledgement journal of the last life was lost (`sim/src/life.rs`)"),
     ("read_only", "true in read-only openings between two lives (`sim/src/life.rs`)"),

@@ -69,8 +69,9 @@ impl Anticipation {
         }
     }
 
-    /// Decides how long sealing waits, when the first request waits for the open epoch.
-    pub fn wanted(&mut self, now: Time, period_ms: u64) {
+    /// Decides how long sealing waits, when the first request waits for the open epoch: for the period, for a share of a commit if it may
+    /// wait `by_shares`, or not at all.
+    pub fn wanted(&mut self, now: Time, period_ms: u64, by_shares: bool) {
         if self.since.replace(now).is_some() {
             self.learn();
         }
@@ -84,6 +85,8 @@ impl Anticipation {
         let is_likely = |(share, likely): &(u64, &ShareEstimate)| u64::from(likely.averages[self.context]) * share > u64::from(ONE);
         let wait_ns = if self.in_period.average > ONE {
             period_ns
+        } else if !by_shares {
+            0
         } else {
             SHARES.into_iter().zip(&self.in_share).find(is_likely).map_or(0, |(_, likely)| likely.within_ns)
         };
@@ -128,7 +131,7 @@ mod tests {
         let mut waited = None;
         for i in 1..50 {
             let wanted = Time(i * 1000 * MS);
-            anticipation.wanted(wanted, PERIOD_MS);
+            anticipation.wanted(wanted, PERIOD_MS, true);
             waited = anticipation.until.map(|until| until - wanted);
             writes_after_ns.iter().for_each(|after| anticipation.arrived(Time(wanted.0 + after)));
             anticipation.sealed(Time(wanted.0 + waited.unwrap_or(0)));
@@ -164,7 +167,7 @@ mod tests {
         let mut waited = Vec::new();
         for (i, follower) in (1..200).zip(turn.iter().cycle()) {
             let wanted = Time(i * 10 * MS);
-            anticipation.wanted(wanted, PERIOD_MS);
+            anticipation.wanted(wanted, PERIOD_MS, true);
             waited.push(anticipation.until.map(|until| until - wanted));
             follower.iter().for_each(|after| anticipation.arrived(Time(wanted.0 + after)));
             anticipation.sealed(wanted);
@@ -196,7 +199,7 @@ mod tests {
         for i in 1..200 {
             for (soon, at) in [(false, i * 100 * MS), (true, i * 100 * MS + 4 * MS)] {
                 let wanted = Time(at);
-                anticipation.wanted(wanted, PERIOD_MS);
+                anticipation.wanted(wanted, PERIOD_MS, true);
                 waited.push((soon, anticipation.until.is_some()));
                 if !soon && i % 3 > 0 {
                     anticipation.arrived(Time(wanted.0 + 300_000));
@@ -214,7 +217,7 @@ mod tests {
     fn the_period_of_zero_turns_it_off() {
         let mut anticipation = Anticipation::default();
         for i in 1..50 {
-            anticipation.wanted(Time(i * MS), 0);
+            anticipation.wanted(Time(i * MS), 0, true);
             (0..5).for_each(|_| anticipation.arrived(Time(i * MS)));
             anticipation.durable(Time(i * MS + MS / 2));
             assert_eq!(anticipation.until, None);

@@ -178,7 +178,7 @@ impl Answers {
             store.tables.open.waiters.push(request);
             if store.tables.open.wanted.is_none() {
                 store.tables.open.wanted = Some(why);
-                self.anticipation.wanted(store.io.now, store.settings.anticipation_ms);
+                self.anticipation.wanted(store.io.now, store.settings.anticipation_ms, store.settings.knobs.anticipates_by_shares);
             }
             return;
         }

@@ -18,6 +18,7 @@ fn columns(t: &Timed) -> Vec<(String, String)> {
         ("scheme", r.scheme.clone()),
         ("persistence", r.persistence.clone()),
         ("outstanding", or_empty(r.outstanding)),
+        ("request_blocks_max", or_empty(r.request_blocks_max)),
         ("device_model", r.device_model.clone()),
     ];
     row.extend(client(f));

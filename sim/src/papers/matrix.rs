@@ -1,16 +1,19 @@
 //! The list of replays, and their execution.
 //!
 //! 1. Every scheme is replayed, weak and strong with 32 outstanding, on every model; strong with 1 outstanding on the model of the
-//!    workload's figures. Traces that were recorded here are replayed on every model, with the schemes that the log is compared with.
+//!    workload's figures. The paper's workloads are replayed in requests of one block on that model, too, with the schemes of Figure 3, and
+//!    with the paper's anticipation alone. Traces that were recorded here are replayed on every model, with the schemes that the log is compared with.
 //! 2. The longest replays begin first, so that at the end no thread waits long for another.
 //! 3. The results are in the order of the matrix, whatever the order of execution.
 
+use crate::papers::granular::GRANULAR;
 use crate::papers::parallel::{on_threads, parted};
 use crate::papers::results::{Failure, Mode};
 use crate::papers::workloads::{MODELS, of_trace};
 use crate::replay::run::Plan;
 use crate::replay::scheme::Scheme;
 use crate::replay::timed::{Timed, name_of, replay_file};
+use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::model::Model;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -37,6 +40,7 @@ impl ReplayJob {
         let (report, plan) = (&timed.report, &self.plan);
         let outstanding = (plan.persistence != Mode::Weak.persistence()).then_some(plan.outstanding_max);
         report.scheme == plan.scheme.name()
+            && report.request_blocks_max == plan.request_blocks_max()
             && report.device_model == plan.model.name
             && report.outstanding == outstanding
             && report.trace == name_of(&self.trace)
@@ -46,7 +50,8 @@ impl ReplayJob {
         let strong = if self.plan.persistence == Mode::Weak.persistence() {
             "weak".to_owned()
         } else {
-            format!("strong {}", self.plan.outstanding_max)
+            let of_blocks = if self.plan.request_blocks_max().is_some() { "requests of 4 KiB, " } else { "" };
+            format!("{of_blocks}strong {}", self.plan.outstanding_max)
         };
         format!("{}, {}, {strong}, {}", name_of(&self.trace), self.plan.scheme.name(), self.plan.model.name)
     }
@@ -60,19 +65,32 @@ pub fn jobs(traces: &[PathBuf]) -> Result<Vec<ReplayJob>, String> {
     let mut jobs = Vec::new();
     for trace in traces {
         let units = units_of(trace);
-        let device = of_trace(&name_of(trace)).map_or(MODELS[0], |w| w.device);
+        let workload = of_trace(&name_of(trace));
+        let device = workload.map_or(MODELS[0], |w| w.device);
+        let job = |scheme, mode: Mode, model| ReplayJob {
+            trace: trace.clone(),
+            plan: plan_of(scheme, mode, model),
+            cost: units * weight(scheme, mode),
+        };
         for model in MODELS {
             let model = Model::named(model)?;
             for mode in Mode::ALL.into_iter().filter(|&mode| mode != Mode::Alone || model.name == device) {
-                for scheme in Scheme::ALL {
-                    let plan =
-                        Plan { scheme, persistence: mode.persistence(), outstanding_max: mode.outstanding(), model, ..Plan::default() };
-                    jobs.push(ReplayJob { trace: trace.clone(), plan, cost: units * weight(scheme, mode) });
-                }
+                jobs.extend(Scheme::ALL.map(|scheme| job(scheme, mode, model)));
             }
+        }
+        if workload.is_some_and(|w| w.paper.is_some()) {
+            let model = Model::named(device)?;
+            let period = |mode| job(Scheme::OrderedPeriod, mode, model);
+            jobs.extend([Mode::Weak, Mode::Strong].map(period));
+            jobs.extend(Mode::OF_BLOCKS.into_iter().flat_map(|mode| GRANULAR.map(|scheme| job(scheme, mode, model))));
         }
     }
     Ok(jobs)
+}
+
+fn plan_of(scheme: Scheme, mode: Mode, model: Model) -> Plan {
+    let request_bytes_max = mode.request_blocks_max().map_or(u64::MAX, |blocks| blocks * BLOCK_BYTES);
+    Plan { scheme, persistence: mode.persistence(), outstanding_max: mode.outstanding(), request_bytes_max, model, ..Plan::default() }
 }
 
 /// Lists the replays of each trace that was recorded here.
@@ -86,8 +104,7 @@ pub fn jobs_of_recorded(traces: &[PathBuf]) -> Result<Vec<ReplayJob>, String> {
             let model = Model::named(model)?;
             for mode in [Mode::Weak, Mode::Strong] {
                 for scheme in [Scheme::None, Scheme::Ordered].into_iter().chain(Scheme::LOGS) {
-                    let plan =
-                        Plan { scheme, persistence: mode.persistence(), outstanding_max: mode.outstanding(), model, ..Plan::default() };
+                    let plan = plan_of(scheme, mode, model);
                     jobs.push(ReplayJob { trace: trace.clone(), plan, cost: RECORDED_UNITS * weight(scheme, mode) });
                 }
             }
@@ -169,6 +186,13 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), 2 * 9 * (3 + 3 + 1));
+    }
+
+    #[test]
+    fn the_papers_workloads_are_replayed_in_blocks_too() {
+        let jobs = jobs(&[PathBuf::from("06_hadoop_grep.tsv.zst")]).expect("the models exist");
+        let of_blocks = jobs.iter().filter(|job| job.name().contains("requests of 4 KiB")).count();
+        assert_eq!((jobs.len(), of_blocks), (9 * (3 + 3 + 1) + 2 + 3 * 5, 3 * 5));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod csv;
 pub mod energy;
 pub mod evaluation;
 pub mod figures;
+pub mod granular;
 pub mod hints;
 pub mod html;
 pub mod journal;

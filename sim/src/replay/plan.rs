@@ -4,6 +4,7 @@ use crate::flash::Flash;
 use crate::replay::scheme::{IndexLimits, Scheme};
 use crate::replay::streams::Hinting;
 use onefold_engine::settings::Persistence;
+use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::model::Model;
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ pub struct Plan {
     pub keeps_flash: bool,
     /// The number of changes that may wait for their answers under strong persistence.
     pub outstanding_max: usize,
+    /// The largest request, in bytes; a larger one is sent in pieces. A multiple of 4096; the volume's memory is another bound.
+    pub request_bytes_max: u64,
     /// The number of reads that may wait for their answers.
     pub reads_max: usize,
     pub memory_bytes: u64,
@@ -42,6 +45,7 @@ impl Default for Plan {
             flash: None,
             keeps_flash: false,
             outstanding_max: 32,
+            request_bytes_max: u64::MAX,
             reads_max: usize::MAX,
             memory_bytes: onefold_engine::settings::Settings::default().memory_bytes,
             index: IndexLimits::default(),
@@ -57,5 +61,11 @@ impl Plan {
     #[must_use]
     pub fn group_max(&self) -> Option<usize> {
         (self.persistence == Persistence::Strong).then_some(self.outstanding_max)
+    }
+
+    /// Returns the largest request in blocks, if the plan sets a limit.
+    #[must_use]
+    pub fn request_blocks_max(&self) -> Option<u64> {
+        (self.request_bytes_max < u64::MAX).then_some(self.request_bytes_max / BLOCK_BYTES)
     }
 }

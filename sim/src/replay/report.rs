@@ -14,6 +14,9 @@ pub struct Report {
     pub persistence: String,
     /// The number of changes that may wait for their answers; none for as many as memory allows.
     pub outstanding: Option<usize>,
+    /// The most blocks of a request, where the replay set a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_blocks_max: Option<u64>,
     pub device_model: String,
     /// The phase that is measured, or "whole" if the trace has no phase `run`.
     pub phase: String,

@@ -74,7 +74,7 @@ pub fn replay_with_flash<E: Display>(
     records: impl Iterator<Item = Result<Record, E>>,
     plan: &Plan,
 ) -> Result<(Report, Option<Flash>), String> {
-    let request_bytes_max = request_bytes_max(&ready.accountant);
+    let request_bytes_max = request_bytes_max(&ready.accountant).min(plan.request_bytes_max);
     let mut run = ReplayRun::open(ready, plan)?;
     let mut phases = Phases::new(run.accounts());
     for (number, next) in (1u64..).zip(PlannedRequests::new(records.map(|record| record.map(assume_sizes)), request_bytes_max)) {
@@ -105,6 +105,7 @@ pub fn replay_with_flash<E: Display>(
         scheme: plan.scheme.name().to_owned(),
         persistence: if plan.group_max().is_some() { "strong" } else { "weak" }.to_owned(),
         outstanding: plan.group_max(),
+        request_blocks_max: plan.request_blocks_max(),
         device_model: if plan.flash.is_some() { FLASH } else { plan.model.name }.to_owned(),
         phase,
         measured,

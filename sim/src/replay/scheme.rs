@@ -26,7 +26,9 @@ pub enum Scheme {
     OrderedOnly,
     /// The engine with non-critical updates delayed for 30 s.
     Ordered,
-    /// The same with anticipation: the default settings of mode `ordered`.
+    /// The same with anticipation as the paper has it: for its whole period, or not at all.
+    OrderedPeriod,
+    /// The same with all of anticipation: the default settings of mode `ordered`.
     OrderedAnticipate,
     /// The log, with plain units only.
     Log,
@@ -37,13 +39,26 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// All schemes, in the order of reports.
+    /// The schemes of every figure, in the order of reports.
     pub const ALL: [Self; 9] = [
         Self::None,
         Self::Journal,
         Self::Shadow,
         Self::OrderedOnly,
         Self::Ordered,
+        Self::OrderedAnticipate,
+        Self::Log,
+        Self::Carried,
+        Self::Packed,
+    ];
+    /// All schemes that have a name.
+    const NAMED: [Self; 10] = [
+        Self::None,
+        Self::Journal,
+        Self::Shadow,
+        Self::OrderedOnly,
+        Self::Ordered,
+        Self::OrderedPeriod,
         Self::OrderedAnticipate,
         Self::Log,
         Self::Carried,
@@ -61,6 +76,7 @@ impl Scheme {
             Self::Shadow => "shadow",
             Self::OrderedOnly => "ordered-only",
             Self::Ordered => "ordered",
+            Self::OrderedPeriod => "ordered-period",
             Self::OrderedAnticipate => "ordered-anticipate",
             Self::Log => "log",
             Self::Carried => "carried",
@@ -73,8 +89,8 @@ impl Scheme {
     /// # Errors
     /// Fails if there is none, and lists the known names.
     pub fn named(name: &str) -> Result<Self, String> {
-        let known = || Self::ALL.map(Self::name).join(", ");
-        Self::ALL.into_iter().find(|s| s.name() == name).ok_or_else(|| format!("no scheme is called {name}; there are {}", known()))
+        let known = || Self::NAMED.map(Self::name).join(", ");
+        Self::NAMED.into_iter().find(|s| s.name() == name).ok_or_else(|| format!("no scheme is called {name}; there are {}", known()))
     }
 }
 
@@ -192,6 +208,7 @@ pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes
         Scheme::Shadow => return Ok(ReadyScheme::rival(shadow::machine(rival), memory_bytes)),
         Scheme::OrderedOnly => Settings { noncritical_delay_ms: 0, anticipation_ms: 0, ..defaults },
         Scheme::Ordered => Settings { anticipation_ms: 0, ..defaults },
+        Scheme::OrderedPeriod => defaults.with_knobs(|knobs| knobs.anticipates_by_shares = false),
         Scheme::OrderedAnticipate => defaults,
         Scheme::Log => Settings { compression: Compression::Off, ..log(defaults) },
         Scheme::Carried => Settings { compression: Compression::Carriers, ..log(defaults) }.with_knobs(|knobs| knobs.carrier_slots_max = 1),
