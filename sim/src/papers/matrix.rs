@@ -2,7 +2,8 @@
 //!
 //! 1. Every scheme is replayed, weak and strong with 32 outstanding, on every model; strong with 1 outstanding on the model of the
 //!    workload's figures. The paper's workloads are replayed in requests of one block on that model, too, with the schemes of Figure 3, and
-//!    with the paper's anticipation alone. Traces that were recorded here are replayed on every model, with the schemes that the log is compared with.
+//!    with the paper's anticipation alone. Traces that were recorded here are replayed on every model, with the schemes that the log is
+//!    compared with.
 //! 2. The longest replays begin first, so that at the end no thread waits long for another.
 //! 3. The results are in the order of the matrix, whatever the order of execution.
 

@@ -136,10 +136,10 @@ const LATENCY: &str = "The paper measures the latency of applications. Here the 
     think times already.";
 const STRONG: &str = "Under strong persistence a write is acknowledged when all of its I/O is durable. At most 32 wait for that; the same \
     with 1 stands in a table of its own. Shadow commits each block by itself, as the paper configured Dmdedup.";
-const BLOCKS: &str = "The paper's systems get requests of 4 KiB; above, a request is as large as the client sent it, and is committed whole. \
-    Here the same requests are sent in pieces of one block, of which 1, 4 or 32 wait: the paper does not say how many, and what it publishes \
-    should lie between. ordered-period anticipates as the paper does, for 1 ms or not at all; ordered-anticipate waits for parts of a commit, \
-    too.";
+const BLOCKS: &str = "The paper's systems get requests of 4 KiB; above, a request is as large as the client sent it, and is committed \
+    whole. Here the same requests are sent in pieces of one block, of which 1, 4 or 32 wait: the paper does not say how many, and what it \
+    publishes should lie between. ordered-period anticipates as the paper does, for 1 ms or not at all; ordered-anticipate waits for parts \
+    of a commit, too.";
 const SPACE: &str = "Metadata are the 4 KiB blocks of it that were ever written. Blocks that only their fingerprint holds are free for \
     reuse and not counted as used. Shadow and journal keep no account of free blocks.";
 const ENERGY: &str = "Not energy. Fingerprints come from the traces, so hashing is in none of these seconds, and no content is moved; they \
