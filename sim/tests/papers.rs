@@ -1,5 +1,6 @@
 //! The papers' report over one small recorded trace: its content, and the result of the command.
 
+use onefold_sim::papers::granular::GRANULAR;
 use onefold_sim::papers::report::{Options, report};
 use onefold_sim::papers::targets::OWN_MODEL;
 use onefold_sim::papers::workloads::MODELS;
@@ -102,7 +103,7 @@ fn the_report_of_one_trace_is_whole() {
     let csv = read("results.csv");
     let heads: Vec<&str> = csv.lines().next().expect("a first line").split(',').collect();
     let column = |name: &str| heads.iter().position(|head| *head == name).unwrap_or_else(|| panic!("no column {name} in {heads:?}"));
-    let wanted = ["scheme", "persistence", "outstanding", "device_model"].map(column);
+    let wanted = ["scheme", "persistence", "outstanding", "device_model", "request_blocks_max"].map(column);
     let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
     assert!(rows.iter().all(|row| row.len() == heads.len() && row[column("client_units")] == "3731"));
     let found: BTreeSet<Vec<&str>> = rows.iter().map(|row| wanted.map(|at| row[at]).to_vec()).collect();
@@ -111,10 +112,17 @@ fn the_report_of_one_trace_is_whole() {
         for (persistence, outstanding, models) in
             [("weak", "", &MODELS[..]), ("strong", "32", &MODELS[..]), ("strong", "1", &["tablet"][..])]
         {
-            expected.extend(models.iter().map(|model| vec![scheme.name(), persistence, outstanding, model]));
+            expected.extend(models.iter().map(|model| vec![scheme.name(), persistence, outstanding, model, ""]));
         }
     }
-    assert_eq!((found, rows.len()), (expected, Scheme::ALL.len() * 7));
+    // It stands for a workload of the paper.
+    for (persistence, outstanding) in [("weak", ""), ("strong", "32")] {
+        expected.insert(vec![Scheme::OrderedPeriod.name(), persistence, outstanding, "tablet", ""]);
+    }
+    for (scheme, outstanding) in GRANULAR.into_iter().flat_map(|scheme| ["1", "4", "32"].map(|outstanding| (scheme, outstanding))) {
+        expected.insert(vec![scheme.name(), "strong", outstanding, "tablet", "1"]);
+    }
+    assert_eq!((found, rows.len()), (expected, Scheme::ALL.len() * 7 + 2 + GRANULAR.len() * 3));
 
     let html = read("index.html");
     assert_whole(&html);
@@ -187,7 +195,8 @@ fn the_pages_are_made_again_of_the_stored_results() {
         (runs.len(), runs.iter().map(|run| run["cpu_seconds"].to_string()).collect::<BTreeSet<_>>(), json["made"]["commands"].as_u64())
     };
     let ((few, known, one), (all, seen, two)) = (seconds(&first), seconds(&rest));
-    assert_eq!((few, all, one, two), (3 * 7, 4 * 7, Some(1), Some(2)));
+    // Two of the schemes are replayed in requests of one block, too.
+    assert_eq!((few, all, one, two), (3 * 7 + 2 * 3, 4 * 7 + 2 * 3, Some(1), Some(2)));
     assert!(known.is_subset(&seen), "the earlier replays are the same ones");
     assert!(read(&rest, "index.html").contains("by revision aaaa and bbbb"));
 
