@@ -1,5 +1,6 @@
 //! The content that a forecast assumes where none was seen, and the sizes that were not measured: requests that come at once are alike.
 
+use onefold_engine::units::index;
 use onefold_trace::record::{Block, ContentName, Op, Record};
 
 /// The weight of a block in the share of blocks that are found: the last hundred or so count.
@@ -32,7 +33,7 @@ impl Likeness {
     pub fn fill_in(&mut self, record: &mut Record) -> Filled {
         let mut filled = Filled::default();
         if record.blocks.is_empty() && record.op == Op::Write {
-            record.blocks = vec![Block::named(ContentName::Unknown); record.blocks_touched() as usize];
+            record.blocks = vec![Block::named(ContentName::Unknown); index(record.blocks_touched())];
         }
         for block in &mut record.blocks {
             match block.name {

@@ -5,24 +5,13 @@
 
 use crate::papers::evaluation::{Judged, RowResult, nothing};
 use crate::papers::html::{Table, change, number};
+use crate::papers::published::{ANTICIPATED, ORDERING_ALONE};
 use crate::papers::results::{Mode, Results, range};
 use crate::papers::workloads::{Workload, of_paper};
 use crate::replay::scheme::Scheme;
 
 /// The schemes of the paper's Figure 3, with its anticipation and with all of ours. Dmdedup commits each block alone anyway.
 pub const GRANULAR: [Scheme; 5] = [Scheme::None, Scheme::OrderedOnly, Scheme::Ordered, Scheme::OrderedPeriod, Scheme::OrderedAnticipate];
-
-/// The write ratios of ordering alone (section 4.3): 5 to 18 % less, 5 % more, and 41 to 71 % more.
-const ORDERING_ALONE: [(&str, f64, f64); 6] = [
-    ("Update", 0.82, 0.95),
-    ("Install", 0.82, 0.95),
-    ("BBench", 1.05, 1.05),
-    ("Vehicle", 0.82, 0.95),
-    ("Hadoop", 1.41, 1.71),
-    ("YCSB", 1.41, 1.71),
-];
-/// The most that anticipation saves beyond the rest, of the original writes (section 4.3).
-const ANTICIPATED: f64 = 0.63;
 
 fn ratio(results: &Results, workload: &Workload, scheme: Scheme, mode: Mode) -> Option<f64> {
     Some(results.figures(workload, scheme, mode)?.write_ratio)

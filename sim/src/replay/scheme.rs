@@ -51,19 +51,6 @@ impl Scheme {
         Self::Carried,
         Self::Packed,
     ];
-    /// All schemes that have a name.
-    const NAMED: [Self; 10] = [
-        Self::None,
-        Self::Journal,
-        Self::Shadow,
-        Self::OrderedOnly,
-        Self::Ordered,
-        Self::OrderedPeriod,
-        Self::OrderedAnticipate,
-        Self::Log,
-        Self::Carried,
-        Self::Packed,
-    ];
     /// The schemes with a log.
     pub const LOGS: [Self; 3] = [Self::Log, Self::Carried, Self::Packed];
 
@@ -89,8 +76,9 @@ impl Scheme {
     /// # Errors
     /// Fails if there is none, and lists the known names.
     pub fn named(name: &str) -> Result<Self, String> {
-        let known = || Self::NAMED.map(Self::name).join(", ");
-        Self::NAMED.into_iter().find(|s| s.name() == name).ok_or_else(|| format!("no scheme is called {name}; there are {}", known()))
+        let all = || Self::ALL.into_iter().chain([Self::OrderedPeriod]);
+        let known = || all().map(Self::name).collect::<Vec<_>>().join(", ");
+        all().find(|s| s.name() == name).ok_or_else(|| format!("no scheme is called {name}; there are {}", known()))
     }
 }
 
