@@ -5,7 +5,8 @@
 //! 2. The slot codec compresses a block of one name to its recorded size or a few bytes less: the block has noise, then zeros between the
 //!    words. The amount of noise is found by trial, because the codec's overhead depends on the noise. A block without a recorded size is
 //!    all noise.
-//! 3. The first size that came with a word counts, whatever the trace says later, so that equal names keep equal bytes.
+//! 3. What came with a word first counts, whatever the trace says later, so that equal names keep equal bytes: also that there was no size,
+//!    because a recorder that gives way measures only some of the blocks.
 
 use super::names::{SECTORS, Words, mix};
 use super::planned::Content;
@@ -28,7 +29,7 @@ const WORD_BYTES: usize = 8;
 /// Makes the bytes of contents.
 #[derive(Debug, Default)]
 pub struct Bytes {
-    /// The bytes of noise in the blocks of a word; the blocks of all other words consist of noise.
+    /// The bytes of noise in the blocks of a word.
     noise: HashMap<u64, u16, FxBuildHasher>,
 }
 
@@ -57,10 +58,10 @@ fn noise_of(word: u64, compressed: usize) -> usize {
 impl Bytes {
     /// Notes a content that will be written; has to be called before it is [written](Self::write).
     pub fn meet(&mut self, content: &Content) {
-        let Some(compressed) = content.compressed.filter(|&bytes| usize::from(bytes) < BLOCK_SIZE) else { return };
+        let compressed = content.compressed.map(usize::from).filter(|&bytes| bytes < BLOCK_SIZE);
         for word in content.words.into_iter().filter(|&word| word != 0) {
-            let noise = || u16::try_from(noise_of(word, usize::from(compressed))).expect("below 4096");
-            self.noise.entry(word).or_insert_with(noise);
+            let noise = || compressed.map_or(BLOCK_SIZE, |bytes| noise_of(word, bytes));
+            self.noise.entry(word).or_insert_with(|| u16::try_from(noise()).expect("at most 4096"));
         }
     }
 
@@ -117,6 +118,19 @@ mod tests {
         let mut bytes = Bytes::default();
         bytes.meet(&content(7, Some(4096)));
         assert_eq!(compress(&block(&bytes, &[7; SECTORS]), BLOCK_SIZE), None);
+    }
+
+    #[test]
+    fn content_keeps_its_bytes_when_its_size_comes_late() {
+        for first in [None, Some(4096), Some(640)] {
+            let mut bytes = Bytes::default();
+            bytes.meet(&content(7, first));
+            let before = block(&bytes, &[7; SECTORS]);
+            for later in [Some(640), Some(4000), None] {
+                bytes.meet(&content(7, later));
+                assert_eq!(block(&bytes, &[7; SECTORS]), before, "{first:?}, then {later:?}");
+            }
+        }
     }
 
     #[test]
