@@ -58,9 +58,27 @@ def units(row):
     return sum(row["io"].values())
 
 
+def is_trivial(by_policy):
+    """Returns whether all policies find the same in line: memory has room for everything, or nothing repeats."""
+    return len({by_policy[policy]["inline"] for policy in (OURS, *RIVALS)}) == 1
+
+
+def apart():
+    """Counts the cases that are trivial, and those in which the default finds more than each rival, the same as the best, or less."""
+    counts = {"trivial": 0, "more": 0, "same": 0, "less": 0}
+    for compared in results().values():
+        for _size, by_policy in rows(compared):
+            ours, best = by_policy[OURS]["inline"], max(by_policy[policy]["inline"] for policy in RIVALS)
+            verdict = "more" if ours > best else "same" if ours == best else "less"
+            counts["trivial" if is_trivial(by_policy) else verdict] += 1
+    return counts
+
+
 def inline(trace, compared):
-    """Yields by how many per cent of the duplicates the default finds more in line than the best rival."""
+    """Yields by how many per cent of the duplicates the default finds more in line than the best rival, where that is not trivial."""
     for size, by_policy in rows(compared):
+        if is_trivial(by_policy):
+            continue
         best = max(RIVALS, key=lambda policy: by_policy[policy]["inline"])
         more = by_policy[OURS]["inline"] - by_policy[best]["inline"]
         yield 100 * more / max(compared["duplicates"], 1), f"{trace}, {size >> 20} MiB, against {best}"
@@ -117,4 +135,5 @@ def run(name, _options):
     yields, worst = FIGURES[name]
     found = [value for trace, compared in results().items() for value in yields(trace, compared)]
     value, where = worst(found)
-    return {"value": round(value, 4), "at": where, "mean": round(sum(value for value, _ in found) / len(found), 4), "cases": len(found)}
+    mean = round(sum(value for value, _ in found) / len(found), 4)
+    return {"value": round(value, 4), "at": where, "mean": mean, "cases": len(found), "in line": apart()}

@@ -24,10 +24,23 @@ pub fn room(bytes: u64) -> (u64, u32) {
     ((bytes.saturating_sub(LEAF_BYTES << prefix_bits) / ENTRY_BYTES).max(1), prefix_bits)
 }
 
-/// Returns another block with the content of `one`: that in memory, or one whose fingerprint is on the medium.
-pub fn find(in_memory: Option<Pbn>, table: &mut Table, one: &Skipped, stored: &Stored) -> Option<Pbn> {
-    let other = in_memory.filter(|&pbn| pbn != one.pbn && stored.holds(pbn, one.content));
-    other.or_else(|| table.find(one.content, one.pbn, stored))
+/// Returns for each that was skipped another block with its content: that in memory, or one whose fingerprint is on the medium. They are
+/// looked up in the order of their groups, so that a group is read once for all of them: a rival may sort what waits, as Onefold does.
+pub fn find_all(
+    in_memory: impl Fn(&Table, Content) -> Option<Pbn>,
+    table: &mut Table,
+    skipped: &[Skipped],
+    stored: &Stored,
+) -> Vec<Option<Pbn>> {
+    let mut order: Vec<usize> = (0..skipped.len()).collect();
+    order.sort_by_key(|&at| table.group(skipped[at].content));
+    let (mut found, mut read) = (vec![None; skipped.len()], None);
+    for at in order {
+        let one = &skipped[at];
+        let other = in_memory(table, one.content).filter(|&pbn| pbn != one.pbn && stored.holds(pbn, one.content));
+        found[at] = other.or_else(|| table.find(one.content, one.pbn, stored, &mut read));
+    }
+    found
 }
 
 /// The index.
@@ -85,11 +98,8 @@ impl Index for Groups {
     }
 
     fn find_out_of_line(&mut self, skipped: &[Skipped], stored: &Stored) -> Vec<Option<Pbn>> {
-        let find = |one: &Skipped| {
-            let in_memory = self.groups[self.table.group(one.content)].get(&one.content).copied();
-            find(in_memory, &mut self.table, one, stored)
-        };
-        skipped.iter().map(find).collect()
+        let in_memory = |table: &Table, content: Content| self.groups[table.group(content)].get(&content).copied();
+        find_all(in_memory, &mut self.table, skipped, stored)
     }
 
     fn io(&self) -> IndexIo {

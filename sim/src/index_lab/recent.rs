@@ -85,7 +85,7 @@ impl Index for Recent {
 
     fn find_out_of_line(&mut self, skipped: &[Skipped], stored: &Stored) -> Vec<Option<Pbn>> {
         let Some(table) = &mut self.table else { return vec![None; skipped.len()] };
-        skipped.iter().map(|one| groups::find(self.known.get(one.content), table, one, stored)).collect()
+        groups::find_all(|_, content| self.known.get(content), table, skipped, stored)
     }
 
     fn io(&self) -> IndexIo {

@@ -51,9 +51,13 @@ impl Table {
         self.io.written += self.units(group);
     }
 
-    /// Returns another block than `pbn` with this content whose fingerprint is on the medium. It reads the group if there is one.
-    pub fn find(&mut self, content: Content, pbn: Pbn, stored: &Stored) -> Option<Pbn> {
-        self.io.looked_up += self.units(self.group(content));
+    /// Returns another block than `pbn` with this content whose fingerprint is on the medium. It reads the group if there is one, and if it
+    /// is not the one that was `read` just before.
+    pub fn find(&mut self, content: Content, pbn: Pbn, stored: &Stored, read: &mut Option<usize>) -> Option<Pbn> {
+        let group = self.group(content);
+        if read.replace(group) != Some(group) {
+            self.io.looked_up += self.units(group);
+        }
         stored.holders(content).find(|&other| other != pbn && self.has[other as usize])
     }
 
