@@ -103,6 +103,11 @@ impl Ledger {
         counts.into_iter().for_each(|count| *count += 1);
     }
 
+    /// The units that were read from the device.
+    pub(crate) fn read_units(&self) -> u64 {
+        self.read.iter().map(|count| count.units).sum()
+    }
+
     /// Writes have arrived.
     pub(crate) fn arrived(&mut self, writes: ClientWrites) {
         self.client_writes += writes.requests;

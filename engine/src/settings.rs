@@ -99,6 +99,8 @@ pub struct Knobs {
     pub index_bytes_max: u64,
     /// The most bytes of the skipped buffer. Memory is another bound.
     pub skipped_bytes_max: u64,
+    /// On each volume, however small, what is skipped is set aside on free blocks and sieved.
+    pub always_sieves: bool,
     /// Reads in a second for the work out of line: one for a carrier, one for up to four neighbouring pages. 0 turns it off.
     pub out_of_line_reads_per_second: u64,
     /// The longest time for which the superblock may lack a region of what the skipped buffer holds.
@@ -195,6 +197,7 @@ impl Default for Knobs {
             rebuild_reads_per_second: 1024,
             index_bytes_max: u64::MAX,
             skipped_bytes_max: u64::MAX,
+            always_sieves: false,
             skipped_save_ms: 60_000,
             out_of_line_reads_per_second: 1024,
             out_of_line_delay_ms: 30_000,

@@ -32,6 +32,9 @@ pub struct OutOfLineCounts {
     pub taken: SkippedCounts,
     /// LBNs that somebody asked for, and that it has not looked at.
     pub asked_lbns: u64,
+    /// LBNs that were set aside on free blocks until there are enough of them, and these blocks.
+    pub aside_lbns: u64,
+    pub aside_blocks: u64,
     /// LBNs that it looks for now; and pages of the fingerprint table that it has compared with them, of all its pages.
     pub candidates: u64,
     pub swept_pages: u64,
@@ -39,10 +42,12 @@ pub struct OutOfLineCounts {
     /// LBNs that it has looked for, and those that it mapped to another block with the same content.
     pub looked_up: u64,
     pub linked: u64,
+    /// The units that it has read.
+    pub read_units: u64,
 }
 
 impl OutOfLineCounts {
-    /// The LBNs that are still to be looked up: skipped, taken from the buffer, and asked for.
+    /// The LBNs that are still to be looked up: skipped, taken from the buffer, and asked for. Those that were set aside are not among them.
     #[must_use]
     pub const fn waiting_lbns(&self) -> u64 {
         self.skipped.lbns() + self.taken.lbns() + self.asked_lbns

@@ -120,6 +120,13 @@ pub fn index(n: u64) -> usize {
     usize::try_from(n).expect("an index into memory fits the machine's word")
 }
 
+/// The low 32 bits of a number.
+#[must_use]
+#[allow(clippy::cast_possible_truncation)] // It is what is asked for.
+pub const fn low_half(n: u64) -> u32 {
+    n as u32
+}
+
 /// A length in memory as a 64-bit count.
 #[must_use]
 pub fn count(n: usize) -> u64 {

@@ -69,4 +69,6 @@ pub mod replay;
 #[cfg(feature = "measure")]
 pub mod steps;
 #[cfg(feature = "measure")]
+pub mod sweeps;
+#[cfg(feature = "measure")]
 pub mod transcripts;

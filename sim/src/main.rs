@@ -1,4 +1,4 @@
-//! The test kit's own command: `crash`, `counts`, `bound`, `codecs`, `flash`, `steps`, `transcripts`.
+//! The test kit's own command: `crash`, `counts`, `bound`, `codecs`, `flash`, `steps`, `sweeps`, `transcripts`.
 
 use std::process::ExitCode;
 
@@ -19,8 +19,10 @@ fn main() -> ExitCode {
         Some("transcripts") => onefold_sim::transcripts::command(&words).map_err(std::io::Error::other),
         #[cfg(feature = "measure")]
         Some("steps") => onefold_sim::steps::command(&words).map_err(std::io::Error::other),
+        #[cfg(feature = "measure")]
+        Some("sweeps") => onefold_sim::sweeps::command(&words).map_err(std::io::Error::other),
         _ => {
-            eprintln!("usage: onefold-sim crash | counts | bound | codecs | flash | steps | transcripts [OPTIONS]");
+            eprintln!("usage: onefold-sim crash | counts | bound | codecs | flash | steps | sweeps | transcripts [OPTIONS]");
             return ExitCode::from(2);
         }
     };

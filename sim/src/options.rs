@@ -145,6 +145,7 @@ impl Options {
         // Draws from this generator do not change any other draws.
         let mut aside = Rng::with_seed(!rng.clone().u64(..));
         let mut streams = Rng::with_seed(rng.clone().u64(..).rotate_left(32));
+        let mut sieve = Rng::with_seed(rng.clone().u64(..).rotate_left(16));
         let mut settings = Settings { persistence, memory_bytes: 2 << 20, ..Settings::default() };
         let (facts, knobs) = (&mut settings.facts, &mut settings.knobs);
         knobs.compact_beyond = [2, 4, 8, 2048][rng.usize(0..4)];
@@ -183,6 +184,7 @@ impl Options {
         knobs.stock_piece_blocks = [4, 4, 256][aside.usize(0..3)];
         facts.trim_rest_ms = [0, 500][aside.usize(0..2)];
         knobs.container_blocks = [2, 8, 64, 1000][streams.usize(0..4)];
+        knobs.always_sieves = sieve.u8(..) < 96;
         Self {
             shape,
             settings,

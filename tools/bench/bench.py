@@ -40,7 +40,7 @@ def commit():
 
 def measure(name, row, options):
     """Returns the value, and the measurements behind it."""
-    if row["runner"] in ("counts", "flash", "steps"):
+    if row["runner"] in ("counts", "flash", "steps", "sweeps"):
         # These runners print a figure with a target of its own, which equals that of list.tsv; the latter judges.
         words = [os.environ["ONEFOLD_SIM"], row["runner"], name, "--json", "--seed", str(options.seed)]
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)

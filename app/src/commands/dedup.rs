@@ -79,7 +79,16 @@ impl Report for Dedup {
             .row("without fingerprint", fill(work.skipped_without, work.skipped_without_max))
             .row("in ranges", fill(work.skipped_ranges, work.skipped_ranges_max))
             .row("to be looked up", format!("{} blocks", work.waiting_lbns + work.looked_up_now))
+            .row("set aside", set_aside(work))
             .row("looked up", format!("{} blocks, {} of them were duplicates and are linked now", work.looked_up, work.linked))
+    }
+}
+
+/// Says what waits on free blocks until one pass over the fingerprint table is worth it.
+fn set_aside(work: &OutOfLine) -> String {
+    match work.set_aside_lbns {
+        0 => "none".to_owned(),
+        lbns => format!("{lbns} blocks, until there are enough for one look through the table; `--all` looks now"),
     }
 }
 

@@ -140,6 +140,7 @@ impl VolumeCounts {
             (&mut dedup.read_cache_hits, before.dedup.read_cache_hits),
             (&mut out_of_line.looked_up, before.out_of_line.looked_up),
             (&mut out_of_line.linked, before.out_of_line.linked),
+            (&mut out_of_line.read_units, before.out_of_line.read_units),
             (&mut commits.wanted, before.commits.wanted),
             (&mut commits.timer, before.commits.timer),
             (&mut commits.pressure, before.commits.pressure),

@@ -223,6 +223,11 @@ pub struct OutOfLine {
     pub skipped_ranges_max: u64,
     /// All LBNs that are still to be looked up: skipped, taken from the buffer, and asked for.
     pub waiting_lbns: u64,
+    /// LBNs that were set aside on free blocks until there are enough of them for one pass over the fingerprint table, and these blocks.
+    #[serde(default)]
+    pub set_aside_lbns: u64,
+    #[serde(default)]
+    pub set_aside_blocks: u64,
     /// LBNs that are being looked up now; and the pages of the fingerprint table that they were compared with, of all its pages.
     pub looked_up_now: u64,
     pub swept_pages: u64,
@@ -230,6 +235,9 @@ pub struct OutOfLine {
     /// LBNs that were looked up since the volume was attached, and those that were linked to another block.
     pub looked_up: u64,
     pub linked: u64,
+    /// The units of 4 KiB that were read for that.
+    #[serde(default)]
+    pub read_units: u64,
 }
 
 impl OutOfLine {
@@ -245,11 +253,14 @@ impl OutOfLine {
             skipped_ranges: skipped.ranges.used,
             skipped_ranges_max: skipped.ranges.room,
             waiting_lbns: counts.waiting_lbns(),
+            set_aside_lbns: counts.aside_lbns,
+            set_aside_blocks: counts.aside_blocks,
             looked_up_now: counts.candidates,
             swept_pages: counts.swept_pages,
             pages: counts.pages,
             looked_up: counts.looked_up,
             linked: counts.linked,
+            read_units: counts.read_units,
         }
     }
 

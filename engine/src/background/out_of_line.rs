@@ -2,41 +2,43 @@
 //!
 //! 1. It takes what the skipped buffer has, and waits until that is durable: what changes later is skipped again.
 //! 2. It gathers candidates, LBNs with a tag of their fingerprint: of the skipped buffer, and of the ranges that somebody asked for.
-//! 3. Then it sweeps the fingerprint table (`sweep.rs`).
+//! 3. Then it sweeps the fingerprint table (`sweep.rs`). On a large volume it sets candidates aside until there are many, and sieves the
+//!    table once for all of them (`sieve.rs`).
 //! 4. A new mapping is a record of the open epoch, like that of a written duplicate, and obeys the same rules. The block that it leaves is
 //!    kept by its entry alone, until it is reclaimed.
 //! 5. Its reads are limited to a rate, and it makes no records while those of the open epoch fill a quarter of their memory; if somebody
 //!    waits for it, half of their memory, so that the epoch is sealed then.
-//! 6. On a full volume it begins at once, since it makes room. A sweep that has begun so goes on to its end.
-//! 7. Blocks that were deferred are read while candidates are gathered, and get their fingerprints (`naming.rs`).
+//! 6. On a large volume it reads no more than twice what clients write, unless somebody waits for it: what is left waits for their writes.
+//! 7. On a full volume it begins at once, since it makes room. A sweep that has begun so goes on to its end.
+//! 8. Blocks that were deferred are read while candidates are gathered, and get their fingerprints (`naming.rs`).
 
 mod blocks;
+mod due;
+mod gather;
 mod naming;
+mod sieve;
 mod sweep;
 
 use crate::answers::Answers;
 use crate::format::page::{PageId, Region};
 use crate::index::{NamedLbn, Ranges, Skipped};
 use crate::interface::Deduplicate;
-use crate::schedule::{Blocked, Task};
+use crate::schedule::Task;
 use crate::scheme::Scheme;
 use crate::space::GRANULE_BLOCKS;
 use crate::stats::OutOfLineCounts;
 use crate::store::{BlocksRead, Store};
 use crate::units::{Epoch, Lbn, Pbn, Time, count};
+use due::{is_save_due, is_urgent};
+use sieve::{Sieve, SieveStep};
 use std::collections::BTreeMap;
 
-/// LBNs that one turn gathers.
-const LBNS_A_STEP: usize = 256;
 /// Work that somebody waits for reads this number of times as fast.
 const URGENT: u64 = 8;
 /// Ranges that somebody asked for and that are not gathered yet.
 const RANGES_MAX: usize = 1024;
 /// The time between two looks whether an epoch is durable.
 const COMMIT_MS: u64 = 100;
-/// A sweep that reads more than this number of pages for each candidate waits this number of times as long.
-const PAGES_A_CANDIDATE: u64 = 1;
-const RARE: u64 = 20;
 
 /// The step of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,8 @@ enum OutOfLineStage {
     Gather,
     /// The fingerprint table is compared with the candidates, from the entry of this block on.
     Sweep(Pbn),
+    /// It is sieved for what was set aside.
+    Sieve(SieveStep),
 }
 
 /// The work out of line, and how far it is.
@@ -58,6 +62,7 @@ pub(crate) struct OutOfLine {
     batch: Skipped,
     /// While they are swept, they are in order of their tags.
     candidates: Vec<NamedLbn>,
+    sieve: Sieve,
     /// The blocks that it has read, and its reads that are under way.
     known: BlocksRead,
     reading: u64,
@@ -65,6 +70,8 @@ pub(crate) struct OutOfLine {
     read_singly_until: Pbn,
     /// The blocks that candidates have left for later places, in these epochs: until later, their counts have the links that are gone.
     left: BTreeMap<Pbn, Epoch>,
+    /// What this batch has is set aside.
+    is_setting_aside: bool,
     /// The volume was full during this sweep.
     makes_room: bool,
     /// A block that was deferred and could not be given its fingerprint.
@@ -76,6 +83,7 @@ pub(crate) struct OutOfLine {
     pause: Option<Time>,
     looked_up: u64,
     linked: u64,
+    read_units: u64,
 }
 
 impl OutOfLine {
@@ -87,12 +95,14 @@ impl OutOfLine {
         }
         Self {
             stage: OutOfLineStage::Idle,
-            batch: Skipped::new(0, 0),
+            batch: Skipped::new(0, 0, false),
             candidates: Vec::new(),
+            sieve: Sieve::new(store.sieve_bytes(), store.geometry.data_blocks),
             known: BlocksRead::default(),
             reading: 0,
             read_singly_until: Pbn(0),
             left: BTreeMap::new(),
+            is_setting_aside: false,
             makes_room: false,
             unnamed: None,
             asked,
@@ -100,6 +110,7 @@ impl OutOfLine {
             pause: None,
             looked_up: 0,
             linked: 0,
+            read_units: 0,
         }
     }
 
@@ -118,87 +129,59 @@ impl OutOfLine {
         self.pause = None;
     }
 
-    /// Whether it has nothing to do now, or waits for a page.
-    pub fn rests(&self, store: &Store) -> bool {
-        !is_save_due(store) && (self.waits || !self.has_work(store) || !self.may_work(store) || !self.is_due(store))
-    }
-
-    /// Whether there is anything to be compared. Mostly there is not, and each step of the engine asks.
-    fn has_work(&self, store: &Store) -> bool {
-        self.is_under_way() || !store.skipped.is_empty()
-    }
-
-    fn is_under_way(&self) -> bool {
-        self.stage != OutOfLineStage::Idle || self.asked.len() > 0 || !self.batch.is_empty()
-    }
-
-    fn may_work(&self, store: &Store) -> bool {
-        let is_affordable = self.makes_room || is_urgent(store) || store.adaptation.allowance().out_of_line > 0;
-        is_affordable && !store.uncompared.is_paused && store.settings.finds_out_of_line() && !store.is_read_only()
-    }
-
-    fn is_due(&self, store: &Store) -> bool {
-        let would_make_room = store.space.is_full() && !store.skipped.is_empty();
-        self.is_under_way()
-            || would_make_room
-            || store.skipped.is_nearly_full()
-            || self.begins_at(store).is_some_and(|at| at <= store.io.now)
-    }
-
-    fn begins_at(&self, store: &Store) -> Option<Time> {
-        let since = store.skipped.since()?;
-        let (delay, pages) = (store.settings.knobs.out_of_line_delay_ms, store.geometry.pages_of_blocks(Region::Fingerprints));
-        let is_worth_it = pages <= store.skipped.lbns() * PAGES_A_CANDIDATE;
-        Some(since.plus_ms(if is_worth_it { delay } else { delay.saturating_mul(RARE) }))
-    }
-
-    /// The time at which it goes on, if only time makes it wait.
-    pub fn next_at(&self, store: &Store) -> Option<Time> {
-        match (save_at(store), self.works_at(store)) {
-            (Some(saves), Some(works)) => Some(saves.min(works)),
-            (saves, works) => saves.or(works),
-        }
-    }
-
-    fn works_at(&self, store: &Store) -> Option<Time> {
-        if self.waits || !self.has_work(store) || !self.may_work(store) {
-            return None;
-        }
-        if self.is_due(store) { self.pause } else { self.begins_at(store) }
-    }
-
     /// The LBNs that it mapped to another block.
     pub fn linked(&self) -> u64 {
         self.linked
     }
 
     pub fn counts(&self, store: &Store) -> OutOfLineCounts {
+        let is_passing = matches!(self.stage, OutOfLineStage::Sieve(_)) || self.is_pass_due(store);
         OutOfLineCounts {
             is_on: store.settings.finds_out_of_line(),
             is_paused: store.uncompared.is_paused,
             skipped: store.skipped.counts(),
             taken: self.batch.counts(),
             asked_lbns: self.asked.lbns(),
-            candidates: count(self.candidates.len()),
-            swept_pages: if let OutOfLineStage::Sweep(next) = self.stage { next.0 / GRANULE_BLOCKS } else { 0 },
+            aside_lbns: if is_passing { self.sieve.later() } else { self.sieve.candidates() },
+            aside_blocks: self.sieve.blocks(),
+            candidates: if is_passing { self.sieve.candidates() } else { count(self.candidates.len()) },
+            swept_pages: match self.stage {
+                OutOfLineStage::Sweep(next) => next.0 / GRANULE_BLOCKS,
+                OutOfLineStage::Sieve(_) => self.sieve.sieved_pages(),
+                _ => 0,
+            },
             pages: store.geometry.pages_of_blocks(Region::Fingerprints),
             looked_up: self.looked_up,
             linked: self.linked,
+            read_units: self.read_units,
         }
     }
 
-    /// Does a little of it.
+    /// Does a little of it, and counts what it reads for that.
     pub fn go_on(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
+        let before = store.io.ledger.read_units();
+        self.do_a_little(store, scheme, answers);
+        self.read_units += store.io.ledger.read_units() - before;
+    }
+
+    fn do_a_little(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
         self.waits = self.reading > 0;
         if is_save_due(store) {
             scheme.update_superblock(store);
+        }
+        if self.sets_aside_meanwhile(store) {
+            self.set_aside_meanwhile(store);
         }
         if self.rests(store) || self.pause.is_some_and(|until| store.io.now < until) {
             return;
         }
         self.pause = None;
         self.makes_room |= store.space.is_full();
+        if store.space.is_full() && self.sieve.blocks() > 0 {
+            return self.give_up_sieve(store);
+        }
         match self.stage {
+            OutOfLineStage::Idle if self.is_pass_due(store) => self.begin_pass(store),
             OutOfLineStage::Idle => {
                 if self.batch.named_max() == 0 {
                     self.batch = store.skipped.another();
@@ -214,12 +197,17 @@ impl OutOfLine {
                 self.pause = Some(store.io.now.plus_ms(COMMIT_MS));
             }
             OutOfLineStage::Await(_) => {
-                self.candidates = self.batch.take_named();
+                self.is_setting_aside = self.sets_aside(store);
+                if !self.is_setting_aside {
+                    self.candidates = self.batch.take_named();
+                }
                 self.stage = OutOfLineStage::Gather;
                 store.io.schedule.more_background = true;
             }
             OutOfLineStage::Gather => self.gather(store),
             OutOfLineStage::Sweep(next) => self.sweep(store, scheme, answers, next),
+            OutOfLineStage::Sieve(SieveStep::Compare { at, page }) => self.compare_of_sieve(store, scheme, answers, (at, page)),
+            OutOfLineStage::Sieve(step) => self.go_on_sieving(store, step),
         }
     }
 
@@ -239,70 +227,15 @@ impl OutOfLine {
         self.pause = Some(store.io.now.plus_ns((reads * 1_000_000_000).div_ceil(rate)));
     }
 
-    /// Looks up the fingerprints of LBNs that have none yet, until there is no room for more candidates.
-    fn gather(&mut self, store: &mut Store) {
-        for _ in 0..LBNS_A_STEP {
-            let next = self.asked.first().or_else(|| self.batch.next_unnamed());
-            let Some(lbn) = next.filter(|_| self.candidates.len() < self.batch.named_max()) else {
-                return self.begin_sweep(store);
-            };
-            let is_settled = store.tables.overlay(lbn).is_none();
-            let blank = is_settled.then(|| store.tables.map_page(&mut store.io, lbn)).filter(|&(_, is_blank)| is_blank);
-            let end = blank.map_or(lbn + 1, |(page_end, _)| page_end);
-            if blank.is_none() {
-                match store.durable_place(lbn, &self.known) {
-                    Ok(Some((_, fp))) => {
-                        self.candidates.reserve_exact(self.batch.named_max() - self.candidates.len());
-                        self.candidates.push(self.batch.layout.entry(lbn, &fp));
-                    }
-                    Ok(None) => match store.deferred(lbn) {
-                        Ok(Some(pbn)) if self.unnamed != Some(pbn) => return self.read_unnamed(store, pbn),
-                        Ok(_) => {}
-                        Err(page) => return self.wait(store, page, 1),
-                    },
-                    Err(Blocked::Page(page)) => return self.wait(store, page, 1),
-                    Err(Blocked::Carrier(pbn)) => return self.read_carriers(store, [pbn]),
-                    Err(_) => return self.wait_for_room(store),
-                }
-            }
-            if self.asked.first().is_some() { self.asked.remove_below(end) } else { self.batch.remove_unnamed(end) }
-        }
-        store.io.schedule.more_background = true;
-    }
-
-    fn begin_sweep(&mut self, store: &mut Store) {
-        self.forget_left(store);
-        self.candidates.sort_unstable();
-        self.candidates.dedup();
-        self.looked_up += count(self.candidates.len());
-        self.stage = OutOfLineStage::Sweep(Pbn(0));
-        if self.candidates.is_empty() {
-            self.end_sweep(store);
-        }
-        store.io.schedule.more_background = true;
-    }
-
     fn end_sweep(&mut self, store: &mut Store) {
+        // After a pass, what is left is for the next one: it was skipped since this one began.
+        let waits_aside = matches!(self.stage, OutOfLineStage::Sweep(_)) && self.sieve.candidates() > 0;
         self.known.clear();
         (self.read_singly_until, self.makes_room) = (Pbn(0), false);
         self.batch.give_named(std::mem::take(&mut self.candidates));
         self.stage = OutOfLineStage::Idle;
-        if self.batch.is_empty() && self.asked.first().is_none() {
+        if self.batch.is_empty() && self.asked.first().is_none() && !waits_aside {
             store.uncompared.end(store.io.now);
         }
     }
-}
-
-/// Whether somebody waits for it: who has asked for it, or writes that find no room.
-fn is_urgent(store: &Store) -> bool {
-    store.uncompared.is_asked || store.space.is_full()
-}
-
-/// The time at which the superblock has to be written again, unless it is being written.
-fn save_at(store: &Store) -> Option<Time> {
-    store.uncompared.save_at().filter(|_| !store.medium.is_busy && !store.is_read_only())
-}
-
-fn is_save_due(store: &Store) -> bool {
-    save_at(store).is_some_and(|at| at <= store.io.now)
 }

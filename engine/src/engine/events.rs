@@ -28,6 +28,7 @@ impl Engine {
             Some(IoFor::ReadForOutOfLine { first, entries }) => {
                 background.out_of_line.blocks_arrived(store, scheme, answers, (first, entries), &arrived);
             }
+            Some(IoFor::ReadForSieve { first }) => background.out_of_line.sieve_pages_arrived(store, first, &arrived),
             Some(IoFor::ReadForScrub) => background.scrub.arrived(store, scheme, &arrived),
             Some(what @ (IoFor::ReadForScan { .. } | IoFor::ReadForVerification { .. } | IoFor::PageForVerification(_))) => {
                 let step = recovery.log_read_arrived(store, scheme, answers, what, arrived);
@@ -54,13 +55,13 @@ impl Engine {
         };
         if result.is_err() {
             self.fail(match &what {
-                IoFor::Content { .. } | IoFor::ProvedContent(_) => "a write of data",
+                IoFor::Content { .. } | IoFor::ProvedContent(_) | IoFor::SievePage => "a write of data",
                 IoFor::Superblock => "a write of the superblock",
                 IoFor::Units { .. } | IoFor::CompactedUnits { .. } => "a write of the log",
                 _ => "a write of metadata",
             });
         }
-        let Self { store, answers, scheme, recovery, .. } = self;
+        let Self { store, answers, scheme, recovery, background, .. } = self;
         let stamp = store.io.durability.completed(result.is_ok());
         match what {
             IoFor::Content { first, blocks } => self.content_written(io, (first, blocks), stamp, result.is_ok()),
@@ -81,6 +82,7 @@ impl Engine {
                 self.go_on_opening(Ok(then));
             }
             IoFor::CompactedUnits { units } => scheme.copies_written(store, units),
+            IoFor::SievePage => background.out_of_line.sieve_page_written(store),
             IoFor::Superblock => self.superblock_copy_written(),
             _ => debug_assert!(false, "the end of a write names something else"),
         }

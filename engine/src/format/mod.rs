@@ -25,6 +25,7 @@ pub mod places;
 pub mod record;
 mod refused;
 pub mod regions;
+pub mod sieve_page;
 pub mod superblock;
 pub mod unit;
 mod varint;

@@ -28,7 +28,7 @@ pub use prefetched::PrefetchCounts;
 pub(crate) use prefetched::Prefetched;
 pub(crate) use ranges::Ranges;
 pub use skipped::{Fill, SkippedCounts};
-pub(crate) use skipped::{NamedLbn, Skipped};
+pub(crate) use skipped::{NamedLbn, Skipped, TagLayout};
 pub(crate) use uncompared::Uncompared;
 
 use crate::fingerprint::Fingerprint;

@@ -61,6 +61,11 @@ impl Uncompared {
         if self.is_asked { self.under_way } else { Regions::default() }.ranges(self.size)
     }
 
+    /// The ranges of LBNs that are being compared.
+    pub fn under_way(&self) -> impl Iterator<Item = (Lbn, Lbn)> + use<> {
+        self.under_way.ranges(self.size)
+    }
+
     /// Notes an LBN that enters the skipped buffer.
     pub fn skip(&mut self, lbn: Lbn, now: Time) {
         let region = self.size.region_of(lbn);

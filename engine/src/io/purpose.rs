@@ -38,6 +38,12 @@ pub(crate) enum IoFor {
         /// The entry of each block.
         entries: Vec<FingerprintEntry>,
     },
+    /// Reads pages of the sieve, from this block on.
+    ReadForSieve {
+        first: Pbn,
+    },
+    /// Writes a page of the sieve.
+    SievePage,
     /// Reads blocks that lack a whole fingerprint.
     ReadForFingerprint {
         first: Pbn,
@@ -121,6 +127,7 @@ impl IoFor {
             Self::ReadForIndex { .. }
                 | Self::ReadForOutOfLine { .. }
                 | Self::ReadForNaming { .. }
+                | Self::ReadForSieve { .. }
                 | Self::ReadForFingerprint { .. }
                 | Self::ReadForScrub
         )

@@ -157,7 +157,7 @@ fn link_new(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, conte
             store.index.left_out(&fingerprint);
         }
         if is_sought {
-            store.note_new(lbn, &fingerprint);
+            store.note_new(lbn, pbn, &fingerprint);
         }
     }
     answers.promise_block(store, request, epoch, lbn, (pbn, 0), content);

@@ -62,6 +62,11 @@ impl Space {
         !self.is_thin() || !self.scan_complete() || self.census.free + self.census.of_scheme > self.geometry.reserve_blocks
     }
 
+    /// Whether background work leaves the free blocks to clients: they are most of the reserve or less, or the store has no room.
+    pub fn lacks_room_for_others(&self, stage: Stage) -> bool {
+        self.is_full() || self.store_is_out(stage) || self.census.free <= self.geometry.reserve_blocks / 4 * 3
+    }
+
     /// The time until which writes wait, if the volume is full.
     fn full_until(&self) -> Option<Time> {
         let wait_ms = if self.full.waiting_is_over { 0 } else { self.policy.full_wait_ms };

@@ -48,6 +48,13 @@ use std::sync::Arc;
 
 /// This part of the memory for the index is for the skipped buffer: half for what is skipped, half for what is being looked up.
 const SKIPPED_SHARE: u64 = 8;
+/// The same part on a large volume, where a sweep would read more than [`PAGES_A_CANDIDATE`] pages of the fingerprint table for each LBN in
+/// the buffer. An eighth of that is for what is skipped, an eighth for what is being set aside, the rest for the sieve.
+const SKIPPED_SHARE_OF_LARGE: u64 = 4;
+const PAGES_A_CANDIDATE: u64 = 2;
+/// The bytes of the smallest buffer of a large volume, and of the smallest sieve.
+const SKIPPED_BYTES_MIN: u64 = 1024;
+const SIEVE_BYTES_MIN: u64 = 4096;
 
 /// The parts of the memory for the index that are at least and at most for what was read.
 const PREFETCHED_SHARES: (u64, u64) = (256, 4);
@@ -64,11 +71,38 @@ impl Keys {
     }
 }
 
-/// The bytes for the entries of the index, and those for the skipped buffer.
-fn index_shares(settings: &Settings, accountant: &Accountant) -> (u64, u64) {
-    let share = accountant.limit(Part::Index);
-    let for_skipped = if settings.finds_out_of_line() { (share / SKIPPED_SHARE).min(settings.knobs.skipped_bytes_max) } else { 0 };
-    ((share - for_skipped).min(settings.knobs.index_bytes_max), for_skipped)
+/// The shares of the memory for the index, in bytes.
+#[derive(Clone, Copy)]
+struct IndexShares {
+    /// For the entries of the index.
+    entries: u64,
+    /// For each of two skipped buffers.
+    skipped: u64,
+    /// For the sieve: none on a small volume.
+    sieve: u64,
+}
+
+impl IndexShares {
+    fn of(settings: &Settings, accountant: &Accountant, geometry: &Geometry) -> Self {
+        let share = accountant.limit(Part::Index);
+        let knobs = &settings.knobs;
+        let small = (share / SKIPPED_SHARE).min(knobs.skipped_bytes_max) / 2;
+        let (skipped, sieve) = if !settings.finds_out_of_line() || small == 0 {
+            (0, 0)
+        } else if Self::is_large(small, geometry) || knobs.always_sieves {
+            let all = (share / SKIPPED_SHARE_OF_LARGE).min(knobs.skipped_bytes_max);
+            ((all / 8).max(SKIPPED_BYTES_MIN), (all / 4 * 3).max(SIEVE_BYTES_MIN))
+        } else {
+            (small, 0)
+        };
+        let entries = share.saturating_sub(2 * skipped + sieve).min(knobs.index_bytes_max);
+        Self { entries, skipped, sieve }
+    }
+
+    fn is_large(skipped: u64, geometry: &Geometry) -> bool {
+        let lbns = Skipped::new(skipped, geometry.logical_blocks, false).named_max();
+        geometry.pages_of_blocks(crate::format::page::Region::Fingerprints) > PAGES_A_CANDIDATE * count(lbns)
+    }
 }
 
 /// The bytes for what was read: what the index and the skipped buffer, which take `used`, leave of the share, within bounds.
@@ -99,12 +133,13 @@ pub(crate) struct Store {
 impl Store {
     pub fn new(superblock: Superblock, settings: Settings, home: Arc<dyn Home>, accountant: Arc<Accountant>, now: Time) -> Self {
         let (geometry, newest) = (Arc::new(superblock.geometry.clone()), superblock.allocation_cursor);
-        let (for_index, for_skipped) = index_shares(&settings, &accountant);
-        let index = Index::new(for_index, geometry.data_blocks);
+        let shares = IndexShares::of(&settings, &accountant, &geometry);
+        let for_skipped = 2 * shares.skipped + shares.sieve;
+        let index = Index::new(shares.entries, geometry.data_blocks);
         let prefetched = Prefetched::new(share_of_prefetched(&accountant, index.bytes() + for_skipped));
         accountant.take(Part::Index, index.bytes() + for_skipped + prefetched.bytes());
         let uncompared = Uncompared::new(geometry.logical_blocks, superblock.uncompared, settings.knobs.skipped_save_ms);
-        let mut skipped = Skipped::new(for_skipped / 2, geometry.logical_blocks);
+        let mut skipped = Skipped::new(shares.skipped, geometry.logical_blocks, shares.sieve > 0);
         skipped.restore(uncompared.skipped(), now);
         let (next, delay_ms) = (superblock.last_epoch + 1, settings.noncritical_delay_ms);
         let mut tables = Tables::new(geometry.clone(), superblock.origin, accountant.clone(), next, now, delay_ms);
@@ -132,12 +167,17 @@ impl Store {
     /// Gives the index this much memory, but no more than its share. It is empty then, and to be rebuilt.
     pub fn resize_index(&mut self, bytes: u64) {
         self.settings.knobs.index_bytes_max = bytes;
-        let (for_index, _) = index_shares(&self.settings, &self.memory.accountant);
+        let shares = IndexShares::of(&self.settings, &self.memory.accountant, &self.geometry);
         self.memory.accountant.give(Part::Index, self.index.bytes());
         // The old entries go before the new ones take their room.
         self.index = Index::new(0, 0);
-        self.index = Index::new(for_index, self.geometry.data_blocks);
+        self.index = Index::new(shares.entries, self.geometry.data_blocks);
         self.memory.accountant.take(Part::Index, self.index.bytes());
+    }
+
+    /// The memory for candidates that are set aside on free blocks; none on a small volume.
+    pub fn sieve_bytes(&self) -> u64 {
+        IndexShares::of(&self.settings, &self.memory.accountant, &self.geometry).sieve
     }
 
     /// The number of blocks that clients may address.

@@ -41,18 +41,18 @@ pub(crate) enum Remapped {
 }
 
 impl Store {
-    /// Notes that an LBN has new content, which may be stored elsewhere all the same if the index is not whole.
-    pub fn note_new(&mut self, lbn: Lbn, fp: &Fingerprint) {
+    /// Notes that an LBN has new content in this block, which may be stored elsewhere all the same if the index is not whole.
+    pub fn note_new(&mut self, lbn: Lbn, pbn: Pbn, fp: &Fingerprint) {
         if !self.index.is_whole_for(fp) || self.uncompared.has_unnamed() {
             self.index.doubt(fp);
-            self.skip(lbn, fp);
+            self.skip(lbn, pbn, fp);
         }
     }
 
     /// Notes that an LBN has the content of a stored block, which may be stored elsewhere, too, if the block is doubtful.
     pub fn note_duplicate(&mut self, lbn: Lbn, pbn: Pbn, fp: &Fingerprint) {
         if self.index.note_duplicate(lbn, pbn, fp) {
-            self.skip(lbn, fp);
+            self.skip(lbn, pbn, fp);
         }
     }
 
@@ -65,8 +65,8 @@ impl Store {
         }
     }
 
-    fn skip(&mut self, lbn: Lbn, fp: &Fingerprint) {
-        if self.skipped.add(lbn, fp, self.io.now) {
+    fn skip(&mut self, lbn: Lbn, pbn: Pbn, fp: &Fingerprint) {
+        if self.skipped.add(lbn, fp, pbn, self.io.now) {
             self.uncompared.skip(lbn, self.io.now);
         }
     }

@@ -41,6 +41,7 @@ mod scrub_lost;
 mod scrub_mends;
 mod scrub_orders;
 mod seams;
+mod sieve;
 mod sizes;
 mod space;
 mod stock;

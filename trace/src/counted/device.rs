@@ -6,12 +6,14 @@ use super::page::Page;
 use crate::replay::names::{SECTORS, Words, name_of_words, words_of, write_words};
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::check::ReadMedium;
-use onefold_engine::format::unit::MAGIC;
-use onefold_engine::format::{ExtentKind, FormatStep, Geometry, Region, Superblock, choose, copies, format};
+use onefold_engine::format::{ExtentKind, FormatStep, Geometry, Region, Superblock, choose, copies, format, sieve_page, unit};
 use onefold_engine::interface::{Class, IoFailure};
 use onefold_engine::stats::Ledger;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes};
 use rustc_hash::FxHashMap;
+
+/// The beginnings of blocks that are no content of clients.
+const KEPT: [&[u8]; 2] = [&unit::MAGIC, &sieve_page::MAGIC];
 
 /// Counts of commands of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -188,8 +190,8 @@ impl Device {
         let mut block = at.0 / BLOCK_BYTES;
         for slice in data {
             for i in 0..slice.blocks() {
-                // A pack has the class of data, but its bytes have to be kept.
-                if class == Class::Data && !slice.block(i).starts_with(&MAGIC) {
+                // Packs and pages of the sieve have the class of data, but their bytes have to be kept.
+                if class == Class::Data && !KEPT.iter().any(|magic| slice.block(i).starts_with(magic)) {
                     self.put_content(block, words_of(slice.block(i)));
                 } else {
                     self.contents.remove(&block);

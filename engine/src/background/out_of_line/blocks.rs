@@ -5,6 +5,7 @@
 //! 2. Nothing of a carrier is believed but what the volume made for that place and the entry names.
 //! 3. Mappings that wait for what was read are made as soon as it arrives: the pause for the rate of reads comes after that.
 
+use super::sieve::SieveStep;
 use super::{OutOfLine, OutOfLineStage};
 use crate::answers::Answers;
 use crate::fingerprint::Digest;
@@ -107,14 +108,18 @@ impl OutOfLine {
     }
 
     fn map_to_what_was_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
-        let OutOfLineStage::Sweep(next) = self.stage else { return };
-        let is_serving = store.io.stage == Stage::Serving && !store.io.failed;
-        if is_serving && self.may_work(store) && next.0 < store.geometry.data_blocks {
-            let (id, _) = store.geometry.fingerprint_of(next);
-            if store.tables.pages.get(id).is_some() {
-                // What it has to wait for it meets again when it goes on.
-                let _waits = self.compare_page(store, scheme, answers, id, next);
-            }
+        if store.io.stage != Stage::Serving || store.io.failed || !self.may_work(store) {
+            return;
         }
+        // What it has to wait for it meets again when it goes on.
+        let _waits = match self.stage {
+            OutOfLineStage::Sweep(next) if next.0 < store.geometry.data_blocks => {
+                let (id, _) = store.geometry.fingerprint_of(next);
+                let is_loaded = store.tables.pages.get(id).is_some();
+                if is_loaded { self.compare_page(store, scheme, answers, id, next) } else { Ok(()) }
+            }
+            OutOfLineStage::Sieve(SieveStep::Compare { at, page }) => self.compare_found(store, scheme, answers, (at, page)),
+            _ => Ok(()),
+        };
     }
 }

@@ -1,0 +1,87 @@
+//! The times at which the work out of line begins and goes on.
+
+use super::{OutOfLine, OutOfLineStage};
+use crate::format::page::Region;
+use crate::store::Store;
+use crate::units::Time;
+
+/// A sweep that reads more than this number of pages for each candidate waits this number of times as long.
+const PAGES_A_CANDIDATE: u64 = 1;
+const RARE: u64 = 20;
+/// The most units that it reads on a large volume for each that clients have written, and for none.
+const READS_A_WRITE: u64 = 2;
+const READS_AHEAD: u64 = 1024;
+
+impl OutOfLine {
+    /// Whether it has nothing to do now, or waits for a page.
+    pub fn rests(&self, store: &Store) -> bool {
+        !is_save_due(store)
+            && !self.sets_aside_meanwhile(store)
+            && (self.waits || !self.has_work(store) || !self.may_work(store) || !self.is_due(store))
+    }
+
+    /// Whether there is anything to be compared. Mostly there is not, and each step of the engine asks.
+    fn has_work(&self, store: &Store) -> bool {
+        self.is_under_way() || !store.skipped.is_empty() || self.is_pass_due(store)
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.stage != OutOfLineStage::Idle || self.asked.len() > 0 || !self.batch.is_empty()
+    }
+
+    pub(super) fn may_work(&self, store: &Store) -> bool {
+        let is_affordable = self.makes_room || is_urgent(store) || store.adaptation.allowance().out_of_line > 0;
+        is_affordable && self.may_read(store) && !store.uncompared.is_paused && store.settings.finds_out_of_line() && !store.is_read_only()
+    }
+
+    /// Whether clients have written enough for more reads.
+    fn may_read(&self, store: &Store) -> bool {
+        let most = READS_A_WRITE.saturating_mul(store.io.ledger.client_units).saturating_add(READS_AHEAD);
+        !self.sieve.has_memory() || self.makes_room || is_urgent(store) || self.read_units < most
+    }
+
+    fn is_due(&self, store: &Store) -> bool {
+        let would_make_room = store.space.is_full() && !store.skipped.is_empty();
+        self.is_under_way()
+            || self.is_pass_due(store)
+            || would_make_room
+            || store.skipped.is_nearly_full()
+            || self.begins_at(store).is_some_and(|at| at <= store.io.now)
+    }
+
+    fn begins_at(&self, store: &Store) -> Option<Time> {
+        let since = store.skipped.since()?;
+        let (delay, pages) = (store.settings.knobs.out_of_line_delay_ms, store.geometry.pages_of_blocks(Region::Fingerprints));
+        let is_worth_it = self.sieve.has_memory() || pages <= store.skipped.lbns() * PAGES_A_CANDIDATE;
+        Some(since.plus_ms(if is_worth_it { delay } else { delay.saturating_mul(RARE) }))
+    }
+
+    /// The time at which it goes on, if only time makes it wait.
+    pub fn next_at(&self, store: &Store) -> Option<Time> {
+        match (save_at(store), self.works_at(store)) {
+            (Some(saves), Some(works)) => Some(saves.min(works)),
+            (saves, works) => saves.or(works),
+        }
+    }
+
+    fn works_at(&self, store: &Store) -> Option<Time> {
+        if self.waits || !self.has_work(store) || !self.may_work(store) {
+            return None;
+        }
+        if self.is_due(store) { self.pause } else { self.begins_at(store) }
+    }
+}
+
+/// Whether somebody waits for it: who has asked for it, or writes that find no room.
+pub(super) fn is_urgent(store: &Store) -> bool {
+    store.uncompared.is_asked || store.space.is_full()
+}
+
+/// The time at which the superblock has to be written again, unless it is being written.
+fn save_at(store: &Store) -> Option<Time> {
+    store.uncompared.save_at().filter(|_| !store.medium.is_busy && !store.is_read_only())
+}
+
+pub(super) fn is_save_due(store: &Store) -> bool {
+    save_at(store).is_some_and(|at| at <= store.io.now)
+}

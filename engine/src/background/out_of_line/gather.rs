@@ -1,0 +1,102 @@
+//! The gathering of candidates: of the skipped buffer, and of the ranges that somebody asked for.
+
+use super::{OutOfLine, OutOfLineStage};
+use crate::format::page::PageId;
+use crate::index::NamedLbn;
+use crate::schedule::Blocked;
+use crate::store::Store;
+use crate::units::{Pbn, count, low_half};
+
+/// LBNs that one turn gathers.
+const LBNS_A_STEP: usize = 256;
+
+impl OutOfLine {
+    /// Looks up the fingerprints of LBNs that have none yet, until there is no room for more candidates.
+    pub(super) fn gather(&mut self, store: &mut Store) {
+        for _ in 0..LBNS_A_STEP {
+            if let Some((candidate, low)) = self.batch.last_named().filter(|_| self.is_setting_aside) {
+                match self.set_aside(store, candidate, low) {
+                    Ok(()) => self.batch.remove_last_named(),
+                    Err(page) => return self.wait(store, page, 1),
+                }
+                continue;
+            }
+            let next = self.asked.first().or_else(|| self.batch.next_unnamed());
+            let Some(lbn) = next.filter(|_| self.has_room_for_candidate(store)) else {
+                return if self.is_setting_aside { self.end_batch(store) } else { self.begin_sweep(store) };
+            };
+            let is_settled = store.tables.overlay(lbn).is_none();
+            let blank = is_settled.then(|| store.tables.map_page(&mut store.io, lbn)).filter(|&(_, is_blank)| is_blank);
+            let end = blank.map_or(lbn + 1, |(page_end, _)| page_end);
+            if blank.is_none() {
+                match store.durable_place(lbn, &self.known) {
+                    Ok(Some(((pbn, _), fp))) => {
+                        if let Err(page) = self.add_candidate(store, self.batch.layout.entry(lbn, &fp), pbn) {
+                            return self.wait(store, page, 1);
+                        }
+                    }
+                    Ok(None) => match store.deferred(lbn) {
+                        Ok(Some(pbn)) if self.unnamed != Some(pbn) => return self.read_unnamed(store, pbn),
+                        Ok(_) => {}
+                        Err(page) => return self.wait(store, page, 1),
+                    },
+                    Err(Blocked::Page(page)) => return self.wait(store, page, 1),
+                    Err(Blocked::Carrier(pbn)) => return self.read_carriers(store, [pbn]),
+                    Err(_) => return self.wait_for_room(store),
+                }
+            }
+            if self.asked.first().is_some() { self.asked.remove_below(end) } else { self.batch.remove_unnamed(end) }
+        }
+        store.io.schedule.more_background = true;
+    }
+
+    fn has_room_for_candidate(&self, store: &Store) -> bool {
+        if self.is_setting_aside {
+            self.sieve.candidates() < self.sieve.candidates_max(store)
+        } else {
+            self.candidates.len() < self.batch.named_max()
+        }
+    }
+
+    /// Adds a candidate of which this block is meant. `Err`: this page has to be read first.
+    fn add_candidate(&mut self, store: &mut Store, candidate: NamedLbn, pbn: Pbn) -> Result<(), PageId> {
+        if self.is_setting_aside {
+            return self.set_aside(store, candidate, low_half(pbn.0));
+        }
+        self.candidates.reserve_exact(self.batch.named_max().saturating_sub(self.candidates.len()));
+        self.candidates.push(candidate);
+        Ok(())
+    }
+
+    /// Sets a candidate aside. Where there is no room, it is compared by a sweep, with what is left of its batch.
+    fn set_aside(&mut self, store: &mut Store, candidate: NamedLbn, low: u32) -> Result<(), PageId> {
+        match self.sieve.set_aside(store, candidate, low, false) {
+            Ok(()) => Ok(()),
+            Err(Blocked::Page(page)) => Err(page),
+            Err(_) => {
+                self.is_setting_aside = false;
+                self.candidates = self.batch.take_named();
+                self.candidates.push(candidate);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends a batch that was set aside.
+    fn end_batch(&mut self, store: &mut Store) {
+        self.stage = OutOfLineStage::Idle;
+        store.io.schedule.more_background = true;
+    }
+
+    fn begin_sweep(&mut self, store: &mut Store) {
+        self.forget_left(store);
+        self.candidates.sort_unstable();
+        self.candidates.dedup();
+        self.looked_up += count(self.candidates.len());
+        self.stage = OutOfLineStage::Sweep(Pbn(0));
+        if self.candidates.is_empty() {
+            self.end_sweep(store);
+        }
+        store.io.schedule.more_background = true;
+    }
+}

@@ -1,0 +1,217 @@
+//! The sieve: on a large volume many candidates are compared with the fingerprint table at once, since each sweep reads all of it.
+//!
+//! 1. Candidates that do not fit into memory are set aside on free blocks, until there are enough for one pass over the table.
+//! 2. A filter of their keys lets those entries of the table through that may have the content of a candidate. They are written to free
+//!    blocks, too, and a filter with another salt takes most of those away that came through by chance.
+//! 3. The pairs that are left are loaded, as many as fit, and joined with the candidates. The block that a candidate itself was written to
+//!    is left out, so that only content that lies elsewhere, too, costs reads. Where short runs are filtered, it is not left out: a
+//!    candidate that lies there alone stays there.
+//! 4. What was found is compared and mapped as after a sweep (`sweep.rs`): whatever led there is advice. Where the pairs fill their room,
+//!    the rest of the table comes after that.
+//! 5. Carriers of many slots have tags too short to tell among so many blocks. They are left to sweeps of smaller volumes.
+//! 6. What is skipped while a pass is under way is set aside for the next one.
+//! 7. When the volume is full, the blocks are given back at once, and the candidates are gathered again.
+
+mod filter;
+mod join;
+mod pages;
+mod pass;
+
+use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::page::Region;
+use crate::format::unit;
+use crate::index::{NamedLbn, TagLayout};
+use crate::schedule::Blocked;
+use crate::space::GRANULE_BLOCKS;
+use crate::store::Store;
+use crate::units::{Pbn, index};
+use filter::Filter;
+use pages::{Former, Pages};
+
+/// The bits of a fingerprint's head by which the sieve knows it.
+const KEY_BITS: u32 = 27;
+/// The bytes of a candidate: its LBN with a tag, and the low half of the block it was written to.
+const CANDIDATE_BYTES: usize = 12;
+/// The bytes of a pair: a block with a tag.
+const PAIR_BYTES: usize = 8;
+/// Two filters with fewer bits for each candidate would let too many blocks through. In ninths of a bit for each bit of memory.
+const CANDIDATE_NINTHS: u64 = 2;
+/// A pass begins with this number of candidates for each three pages of the table, if there is memory for a filter of them.
+const CANDIDATES_FOR_3_PAGES: u64 = 2;
+/// The most pages of pairs, and the part of the table's pages that they may be.
+const PAIR_PAGES_MAX: u64 = 1024;
+const PAIR_PAGES_PART: u64 = 16;
+/// The pages of pairs that a page of the table may bring: each block of three slots.
+const PAIR_PAGES_A_PAGE: usize = 3;
+
+/// The step of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SieveStep {
+    /// The keys of the candidates on this page enter the filter.
+    Fill { page: usize },
+    /// The table is sieved, from the entry of this block on.
+    Table,
+    /// The pairs on this page are sieved again.
+    Again { page: usize },
+    /// The pairs on this page are loaded.
+    Load { page: usize },
+    /// The candidates on this page are joined with the pairs that are loaded.
+    Join { page: usize },
+    /// What was found is compared, from this place on. The candidates on the next page are joined after that.
+    Compare { at: usize, page: usize },
+}
+
+/// The candidates that were set aside, and how far a pass over the table is.
+pub(super) struct Sieve {
+    /// Its memory: for a filter, or for pairs that are loaded.
+    bytes: u64,
+    /// The layout of pairs: a block, and whether it is a carrier.
+    layout: TagLayout,
+    candidates: Pages<CANDIDATE_BYTES>,
+    /// Those that came while a pass is under way: they are for the next one.
+    later: Pages<CANDIDATE_BYTES>,
+    /// The reason why none of these can be set aside now.
+    later_waits: Option<Blocked>,
+    pairs: Pages<PAIR_BYTES>,
+    /// The pairs before they were sieved again.
+    former: Option<Former>,
+    filter: Filter,
+    round: u64,
+    /// The first block whose entry was not sieved yet.
+    table: Pbn,
+    loaded: Vec<NamedLbn>,
+    /// The first page of pairs that was not loaded yet.
+    load_from: usize,
+    /// Blocks that may have a candidate's content, and these candidates.
+    found: Vec<(Pbn, NamedLbn)>,
+    blocks: Vec<Pbn>,
+    /// The pages that have arrived, from this block on.
+    arrived: Option<(Pbn, Vec<u8>)>,
+    writing: u64,
+}
+
+impl Sieve {
+    /// A sieve with this much memory: none on a small volume.
+    pub fn new(bytes: u64, data_blocks: u64) -> Self {
+        Self {
+            bytes,
+            layout: TagLayout::new(data_blocks * 2),
+            candidates: Pages::default(),
+            later: Pages::default(),
+            later_waits: None,
+            pairs: Pages::default(),
+            former: None,
+            filter: Filter::default(),
+            round: 0,
+            table: Pbn(0),
+            loaded: Vec::new(),
+            load_from: 0,
+            found: Vec::new(),
+            blocks: Vec::new(),
+            arrived: None,
+            writing: 0,
+        }
+    }
+
+    /// Whether the volume is large enough for it.
+    pub const fn has_memory(&self) -> bool {
+        self.bytes > 0
+    }
+
+    /// The candidates that were set aside.
+    pub fn candidates(&self) -> u64 {
+        self.candidates.entries()
+    }
+
+    /// The free blocks that are in use.
+    pub fn blocks(&self) -> u64 {
+        self.candidates.blocks() + self.later.blocks() + self.pairs.blocks()
+    }
+
+    /// The pages of the table that were sieved.
+    pub fn sieved_pages(&self) -> u64 {
+        self.table.0 / GRANULE_BLOCKS
+    }
+
+    /// The most candidates of a pass.
+    pub fn candidates_max(&self, store: &Store) -> u64 {
+        let wanted = store.geometry.pages_of_blocks(Region::Fingerprints) * CANDIDATES_FOR_3_PAGES / 3;
+        (self.bytes * 8 * CANDIDATE_NINTHS / 9).min(wanted).max(1)
+    }
+
+    fn pair_pages_max(store: &Store) -> usize {
+        let part = store.geometry.pages_of_blocks(Region::Fingerprints) / PAIR_PAGES_PART;
+        index(part.min(PAIR_PAGES_MAX)).max(2 * PAIR_PAGES_A_PAGE)
+    }
+
+    fn loaded_max(&self) -> usize {
+        index(self.bytes / PAIR_BYTES as u64).max(Pages::<PAIR_BYTES>::A_PAGE)
+    }
+
+    /// Those that came while a pass is under way.
+    pub fn later(&self) -> u64 {
+        self.later.entries()
+    }
+
+    /// Sets a candidate aside, of which a block was written or is meant. `is_later`: it is for the next pass.
+    ///
+    /// # Errors
+    /// When a page has to be loaded first, or there is no room.
+    pub fn set_aside(&mut self, store: &mut Store, candidate: NamedLbn, low: u32, is_later: bool) -> Result<(), Blocked> {
+        let pages = if is_later { &mut self.later } else { &mut self.candidates };
+        pages.reserve(store, 1)?;
+        let mut entry = [0; CANDIDATE_BYTES];
+        entry[..8].copy_from_slice(&candidate.bits().to_le_bytes());
+        entry[8..].copy_from_slice(&low.to_le_bytes());
+        self.writing += u64::from(pages.add(store, entry));
+        Ok(())
+    }
+
+    /// Gives the blocks of a pass back. Its candidates are forgotten, and those of the next one take their place.
+    fn give_back(&mut self, store: &mut Store) {
+        self.candidates.give_back(store);
+        (self.candidates, self.later_waits) = (std::mem::take(&mut self.later), None);
+        self.pairs.give_back(store);
+        (self.filter, self.former, self.arrived, self.table) = (Filter::default(), None, None, Pbn(0));
+        (self.loaded, self.found, self.blocks) = Default::default();
+    }
+
+    fn add_pair(&mut self, store: &mut Store, pbn: Pbn, is_carrier: bool, head: u64) {
+        let pair = self.layout.entry_of_head(pbn.0 << 1 | u64::from(is_carrier), head);
+        self.writing += u64::from(self.pairs.add(store, pair.bits().to_le_bytes()));
+    }
+
+    /// Sieves the entry of a block.
+    fn sieve(&mut self, store: &mut Store, pbn: Pbn, entry: &FingerprintEntry) {
+        match entry.kind {
+            Kind::Fingerprint if self.filter.lets_through(key(entry.value.head())) => {
+                self.add_pair(store, pbn, false, entry.value.head());
+            }
+            Kind::Carrier => {
+                let tells = |heads: &std::ops::RangeInclusive<u64>| heads.end() - heads.start() <= u64::MAX >> KEY_BITS;
+                for heads in unit::heads_of_slots(&entry.value).filter(tells) {
+                    if self.filter.lets_through(key(*heads.start())) {
+                        self.add_pair(store, pbn, true, *heads.start());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The key of a fingerprint with this head.
+fn key(head: u64) -> u64 {
+    head >> (u64::BITS - KEY_BITS)
+}
+
+impl Sieve {
+    fn arrived(&self) -> Option<(Pbn, &[u8])> {
+        self.arrived.as_ref().map(|(first, bytes)| (*first, &bytes[..]))
+    }
+}
+
+/// A candidate or a pair, from its bytes.
+fn named(entry: &[u8]) -> NamedLbn {
+    NamedLbn::of_bits(u64::from_le_bytes(entry[..8].try_into().expect("eight bytes")))
+}

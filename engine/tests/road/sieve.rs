@@ -1,0 +1,230 @@
+//! The sieve of large volumes: candidates are set aside on free blocks, and one pass over the fingerprint table serves many of them. Here
+//! each volume has it.
+
+use crate::checked::findings;
+use crate::machine::Machine;
+use crate::media::{backwards, blank, pattern};
+use crate::out_of_line::{BLOCKS, COPY, SOON_MS, ask, counts, discard, is_sound, on_demand, reads, write_content};
+use onefold_engine::format::CommitMode;
+use onefold_engine::interface::{Class, Event, Notice, Reply};
+use onefold_engine::settings::Settings;
+
+/// The bytes of a volume whose fingerprint table has 164 pages: a pass is for 109 candidates.
+const LARGE: u64 = 128 << 20;
+/// The bytes of one with 656 pages: candidates of more than a page of the sieve.
+const LARGER: u64 = 512 << 20;
+const MODES: [CommitMode; 2] = [CommitMode::Log, CommitMode::Ordered];
+
+fn sieving(commit_mode: CommitMode) -> Settings {
+    on_demand(commit_mode).with_knobs(|knobs| knobs.always_sieves = true)
+}
+
+/// The same, and what is skipped is set aside at once.
+fn at_once(commit_mode: CommitMode) -> Settings {
+    sieving(commit_mode).with_knobs(|knobs| knobs.out_of_line_delay_ms = 0)
+}
+
+/// A volume of this size with two copies of the same blocks, of which the index did not find the second one.
+fn two_copies(bytes: u64, settings: Settings) -> Machine {
+    let mut m = Machine::open(blank(bytes, None), settings);
+    m.feed(Event::Tick);
+    (0..BLOCKS).for_each(|n| write_content(&mut m, n, n));
+    m.flush();
+    backwards(BLOCKS).for_each(|n| write_content(&mut m, COPY + n, n));
+    m.flush();
+    assert!(m.engine.ledger().new_blocks > 2 * BLOCKS - 10, "the index finds few");
+    m
+}
+
+fn pages_written(m: &Machine) -> usize {
+    let magic = onefold_engine::format::sieve_page::MAGIC;
+    m.medium.chunks(4096).filter(|block| block.starts_with(&magic)).count()
+}
+
+#[test]
+fn what_was_set_aside_is_found_and_its_blocks_are_free_again() {
+    for mode in MODES {
+        let mut m = two_copies(32 << 20, sieving(mode));
+        let missed = m.engine.ledger().new_blocks - BLOCKS;
+        ask(&mut m, 0, u64::MAX);
+        m.flush();
+        let found = counts(&m);
+        assert_eq!((found.linked, found.aside_lbns, found.aside_blocks, found.candidates), (missed, 0, 0, 0), "{mode:?}: {found:?}");
+        write_content(&mut m, 3000, 3000);
+        m.flush();
+        let stats = m.engine.stats();
+        assert_eq!((stats.shared_blocks, stats.unique_blocks), (BLOCKS, 1), "{mode:?}: each content has one block");
+        is_sound(m, sieving(mode));
+    }
+}
+
+#[test]
+fn what_was_set_aside_lies_on_free_blocks_and_costs_few_reads() {
+    for mode in MODES {
+        let mut m = two_copies(LARGE, sieving(mode));
+        let (pages, before) = (counts(&m).pages, m.engine.ledger().read[Class::Fingerprints as usize].units);
+        assert!(pages > 100, "{pages}");
+        ask(&mut m, 0, COPY + BLOCKS);
+        m.flush();
+        let found = counts(&m);
+        assert!(found.linked >= BLOCKS - 10 && found.looked_up >= 2 * BLOCKS - 10, "{mode:?}: {found:?}");
+        assert!(pages_written(&m) > 0, "{mode:?}: they lay on free blocks");
+        // Pages that were never written are not read.
+        let read = m.engine.ledger().read[Class::Fingerprints as usize].units - before;
+        assert!(read < 20, "{mode:?}: {read} pages were read");
+        is_sound(m, sieving(mode));
+    }
+}
+
+#[test]
+fn candidates_wait_until_a_pass_over_the_table_is_worth_it() {
+    for mode in MODES {
+        let mut m = two_copies(LARGER, at_once(mode));
+        m.pass_ms(20 * SOON_MS);
+        let waiting = counts(&m);
+        assert_eq!((waiting.linked, waiting.skipped.named.used), (0, 0), "{mode:?}: {waiting:?}");
+        assert!(waiting.aside_lbns > BLOCKS && waiting.aside_blocks > 0, "{mode:?}: {waiting:?}");
+        let wanted = waiting.pages * 2 / 3;
+        (0..wanted).for_each(|n| write_content(&mut m, 5000 + n, 5000 + n));
+        m.flush();
+        m.pass_ms(20 * SOON_MS);
+        let found = counts(&m);
+        assert!(found.linked >= BLOCKS - 10 && found.aside_lbns < wanted, "{mode:?}: {found:?}");
+        is_sound(m, at_once(mode));
+    }
+}
+
+/// What is skipped during a pass is set aside for the next one, and is not compared by this one.
+#[test]
+fn what_comes_while_a_pass_is_under_way_is_for_the_next_one() {
+    for mode in MODES {
+        let settings = || sieving(mode).with_knobs(|knobs| (knobs.out_of_line_delay_ms, knobs.skipped_bytes_max) = (0, 4096));
+        let mut m = two_copies(LARGE, settings());
+        m.keeps_reads_of = Some(Class::Data);
+        ask(&mut m, 0, u64::MAX);
+        assert!(counts(&m).candidates > 0 && !m.kept_reads.is_empty(), "{mode:?}: a pass is under way");
+        (0..BLOCKS).for_each(|n| write_content(&mut m, 5000 + n, n));
+        let later = counts(&m);
+        assert!(later.aside_lbns > BLOCKS / 2, "{mode:?}: {later:?}");
+        m.keeps_reads_of = None;
+        while !m.kept_reads.is_empty() {
+            let kept = m.kept_reads.remove(0);
+            m.feed(kept);
+        }
+        m.pass_ms(SOON_MS);
+        ask(&mut m, 3000, 3001);
+        m.flush();
+        assert!(counts(&m).linked >= 2 * BLOCKS - 40 && counts(&m).aside_lbns == 0, "{mode:?}: {:?}", counts(&m));
+        assert!((0..BLOCKS).all(|n| reads(&mut m, 5000 + n, n)), "{mode:?}");
+        is_sound(m, settings());
+    }
+}
+
+/// Without an order it reads no more than twice what clients write.
+#[test]
+fn what_an_earlier_opening_left_is_compared_at_the_rate_of_writes() {
+    for mode in MODES {
+        let medium = two_copies(LARGE, on_demand(mode).with_knobs(|knobs| knobs.skipped_save_ms = 0)).close();
+        let mut m = Machine::open(medium, at_once(mode));
+        m.feed(Event::Tick);
+        m.pass_ms(100 * SOON_MS);
+        assert!(counts(&m).read_units < 1200, "{mode:?}: {:?}", counts(&m));
+        is_sound(m, at_once(mode));
+    }
+}
+
+#[test]
+fn a_later_write_is_never_undone() {
+    for mode in MODES {
+        let mut m = two_copies(32 << 20, at_once(mode));
+        m.pass_ms(SOON_MS);
+        for n in 0..BLOCKS {
+            match n % 4 {
+                0 => write_content(&mut m, COPY + n, 10_000 + n),
+                1 => discard(&mut m, COPY + n),
+                _ => {}
+            }
+        }
+        m.flush();
+        (0..BLOCKS).step_by(8).for_each(|n| write_content(&mut m, COPY + n, 20_000 + n));
+        let expected: Vec<_> = (0..BLOCKS).map(|n| m.read(4096 * (COPY + n), 4096)).collect();
+        ask(&mut m, 0, u64::MAX);
+        m.flush();
+        assert!(counts(&m).linked > 0);
+        assert!((0..BLOCKS).zip(&expected).all(|(n, expected)| reads(&mut m, n, n) && m.read(4096 * (COPY + n), 4096) == *expected));
+        let medium = m.close();
+        assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
+    }
+}
+
+/// A kill at each read of a pass: nothing on the medium refers to a page of the sieve.
+#[test]
+fn a_kill_at_any_step_loses_nothing() {
+    for mode in MODES {
+        let mut m = two_copies(LARGER, sieving(mode));
+        m.keeps_reads_of = Some(Class::Data);
+        ask(&mut m, 0, u64::MAX);
+        let mut kills = 0;
+        while !m.kept_reads.is_empty() {
+            let kept = m.kept_reads.remove(0);
+            m.feed(kept);
+            m.pass_ms(SOON_MS);
+            kills += 1;
+            if kills % 4 == 0 {
+                is_sound(Machine::open(m.medium.clone(), sieving(mode)), sieving(mode));
+            }
+        }
+        m.keeps_reads_of = None;
+        assert!(kills >= 8 && counts(&m).linked >= BLOCKS - 10, "{mode:?}: {kills}, {:?}", counts(&m));
+        is_sound(m, sieving(mode));
+    }
+}
+
+/// Pages that have rotted, or that are of another time, are as good as none.
+#[test]
+fn pages_that_cannot_be_read_cost_duplicates_and_nothing_else() {
+    for mode in MODES {
+        let mut m = two_copies(LARGER, at_once(mode));
+        m.pass_ms(SOON_MS);
+        let magic = onefold_engine::format::sieve_page::MAGIC;
+        for (n, block) in m.medium.chunks_mut(4096).filter(|block| block.starts_with(&magic)).enumerate() {
+            block[if n % 2 == 0 { 9 } else { 600 }] ^= 0xff;
+        }
+        ask(&mut m, 3000, 3001);
+        assert!(counts(&m).linked < BLOCKS, "{mode:?}: {:?}", counts(&m));
+        assert!(!m.notices.iter().any(|notice| matches!(notice, Notice::Damage { .. })), "{mode:?}: {:?}", m.notices);
+        is_sound(m, at_once(mode));
+    }
+}
+
+/// A full volume gets the blocks back, and what lay on them is looked for all the same.
+#[test]
+fn a_full_volume_gets_the_blocks_back() {
+    for mode in MODES {
+        let settings = || Settings { full_wait_ms: 0, ..at_once(mode) };
+        let mut m = Machine::open(blank(32 << 20, Some(40_000)), settings());
+        m.feed(Event::Tick);
+        (0..2 * BLOCKS).for_each(|n| write_content(&mut m, 7 * n, n % BLOCKS));
+        m.flush();
+        m.pass_ms(SOON_MS);
+        let mut most = 0;
+        for n in 0.. {
+            most = most.max(counts(&m).aside_blocks);
+            let is_full = fails(&m.request_write(4096 * (10_000 + n), &pattern(5000 + n, 4096)));
+            m.pass_ms(1);
+            if is_full {
+                break;
+            }
+        }
+        assert!(most > 0 && counts(&m).aside_blocks == 0, "{mode:?}: {most}, {:?}", counts(&m));
+        m.pass_ms(100 * SOON_MS);
+        assert!(counts(&m).linked > 0, "{mode:?}: {:?}", counts(&m));
+        assert!((0..2 * BLOCKS).all(|n| reads(&mut m, 7 * n, n % BLOCKS)), "{mode:?}");
+        let medium = m.close();
+        assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
+    }
+}
+
+fn fails(reply: &Reply) -> bool {
+    matches!(reply, Reply::Failed(_))
+}
