@@ -61,6 +61,9 @@ pub struct Arguments {
     /// File of what the loads cost live (APP-Dedupe's Figure 4), which `./dev bench load-memory load-processor` leave.
     #[arg(long, value_name = "FILE", value_parser = parse_live_loads)]
     live_loads: Option<PathBuf>,
+    /// File of OrderMergeDedup's run times on a slowed store, which `./dev bench live-figures` leaves.
+    #[arg(long, value_name = "FILE", value_parser = parse_live_figures)]
+    live_figures: Option<PathBuf>,
     /// Table of the project's recorded figures, which some rows are judged by. Default: docs/figures.tsv, if it is there.
     #[arg(long, value_name = "FILE", value_parser = parse_figures)]
     figures: Option<PathBuf>,
@@ -116,6 +119,12 @@ fn parse_live_loads(typed: &str) -> Result<PathBuf, String> {
     if file.is_file() { Ok(file) } else { Err("no file is there; ./dev bench load-memory makes such".to_owned()) }
 }
 
+/// Parses a file that the user names: it has to be there.
+fn parse_live_figures(typed: &str) -> Result<PathBuf, String> {
+    let file = PathBuf::from(typed);
+    if file.is_file() { Ok(file) } else { Err("no file is there; ./dev bench live-figures makes such".to_owned()) }
+}
+
 /// Parses the results of an earlier report: the file has to be there.
 fn parse_stored(typed: &str) -> Result<PathBuf, String> {
     let file = PathBuf::from(typed);
@@ -166,6 +175,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         live: arguments.live.clone(),
         live_hints: arguments.live_hints.clone(),
         live_loads: arguments.live_loads.clone(),
+        live_figures: arguments.live_figures.clone(),
         figures: arguments.figures.clone().or_else(|| Some(PathBuf::from(FIGURES)).filter(|file| file.is_file())),
         stored: arguments.stored.clone(),
         replays_nothing: arguments.no_replay,

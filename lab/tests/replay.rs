@@ -86,6 +86,7 @@ fn a_report_of_one_scheme_is_written_and_judged() {
     home.complaint(2, &["report", "--live", "nowhere"], "./dev bench smartdedup-fio");
     home.complaint(2, &["report", "--loads", "nowhere"], "data/loads");
     home.complaint(2, &["report", "--live-loads", "nowhere"], "./dev bench load-memory");
+    home.complaint(2, &["report", "--live-figures", "nowhere"], "./dev bench live-figures");
     home.complaint(2, &["report", "--stored", "nowhere"], "results.json");
     home.complaint(2, &["report", "--figures", "nowhere"], "docs/figures.tsv");
     home.complaint(2, &["report", "--no-replay"], "--stored");

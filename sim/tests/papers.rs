@@ -25,6 +25,7 @@ fn options(out: &Path, only: &str) -> Options {
         live: None,
         live_hints: None,
         live_loads: None,
+        live_figures: None,
         figures: None,
         stored: None,
         replays_nothing: false,
@@ -210,7 +211,7 @@ fn the_pages_are_made_again_of_the_stored_results() {
 const LIVE: &str = r#"{"cores": 2, "fio": [
     {"setup": "passthrough", "store": "bare", "mib": 64, "duplicates_percent": 25, "write_mib_per_second": 40.0, "write_p95_us": 90,
      "read_mib_per_second": 50, "read_p50_us": 10, "read_p95_us": 30, "saved": null, "units_ratio": 1},
-    {"setup": "memory 3500K", "store": "bare", "mib": 64, "duplicates_percent": 25, "write_mib_per_second": 50.0, "write_p95_us": 80,
+    {"setup": "index 3M", "store": "bare", "mib": 64, "duplicates_percent": 25, "write_mib_per_second": 50.0, "write_p95_us": 80,
      "read_mib_per_second": 50, "read_p50_us": 10, "read_p95_us": 30, "saved": 0.25, "units_ratio": 0.75}]}"#;
 
 #[test]

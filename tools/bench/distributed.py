@@ -62,6 +62,8 @@ class Load:
     def remove(self):
         for part in (self.writes, self.reads):
             shutil.rmtree(part)
+        for name in ("distribution.json", "writes.csv"):
+            os.remove(self.place.file(name))
 
 
 def replay(part, device):
@@ -120,7 +122,7 @@ def run(_, options):
                 found.append(once(load, setup, (*words, *more)))
                 print(found[-1], file=sys.stderr, flush=True)
             load.remove()
-    smart.leave(distributed=found)
+            smart.leave(distributed=found)
     most = max(run["duplicates_percent"] for run in found)
     ratios = {
         f"{percent} %, {setup}, {what}": smart.against(found, setup, {"duplicates_percent": percent}, f"{what}_mib_per_second")

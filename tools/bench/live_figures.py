@@ -82,6 +82,18 @@ def replay(part, device, *more):
     return json.loads(onefold.run("trace", "replay", part, "--on", device, "--force", "--json", *more, timeout=3600).stdout)
 
 
+def detach(attached):
+    """Detaches, and waits for another attachment that looks at this device meanwhile."""
+    for _ in range(50):
+        try:
+            return attached.detach()
+        except onefold.Failed as error:
+            if "still open" not in str(error):
+                raise
+            time.sleep(0.2)
+    return attached.detach()
+
+
 def once(place, parts, model, scheme, number):
     """Makes one run on a new store, which is attached at full speed until the measured phase begins."""
     options = SCHEMES[scheme]
@@ -93,7 +105,7 @@ def once(place, parts, model, scheme, number):
         try:
             replay(parts.before, attached.device, "--no-think")
         finally:
-            attached.detach()
+            detach(attached)
         attached = Attached(disk.device, *options, "--device-model", model)
         try:
             kernel, energy, cpu, began = disk.counts(), joules(), attached.cpu_seconds(), time.monotonic()
@@ -105,7 +117,7 @@ def once(place, parts, model, scheme, number):
             energy = joules() - energy if energy is not None else None
             linked = None if scheme == "passthrough" else onefold.report("stats", disk.device)["dedup"]["duplicates"]
         finally:
-            attached.detach()
+            detach(attached)
         units = since(disk.counts(), kernel)["bytes"] // UNIT
     finally:
         disk.close()
@@ -156,9 +168,11 @@ def run(_, options):
     with Place(roomy(options)) as place:
         for trace in traces:
             parts = Parts(place, trace)
-            rounds = [round_of(place, parts, schemes, number) for number in range(RUNS)]
-            runs = zip(schemes, zip(*rounds))
-            cases = leave([{"trace": trace, "model": TRACES[trace], "scheme": scheme, "runs": list(of)} for scheme, of in runs])
+            runs = {scheme: [] for scheme in schemes}
+            for number in range(RUNS):
+                for scheme, run_of in zip(schemes, round_of(place, parts, schemes, number)):
+                    runs[scheme].append(run_of)
+                cases = leave([{"trace": trace, "model": TRACES[trace], "scheme": scheme, "runs": of} for scheme, of in runs.items()])
             parts.remove()
     ratios = ratios_of(cases)
     over = [ratio / MOST[scheme] for (_, scheme), ratio in ratios.items() if scheme in MOST]

@@ -65,6 +65,8 @@ if [[ ${words[0]:-} == papers ]]; then
     [[ -f $hints ]] && live+=(--live-hints "$hints")
     costs="$(target_dir)/load-costs.json"
     [[ -f $costs ]] && live+=(--live-loads "$costs")
+    run_times="$(target_dir)/live-figures.json"
+    [[ -f $run_times ]] && live+=(--live-figures "$run_times")
     revision="$(git -c safe.directory="*" rev-parse --short=8 HEAD)"
     report=("$ONEFOLD_LAB" report --out "$(target_dir)/report" --revision "$revision" "${live[@]}" "${words[@]:1}")
     [[ -n $recorded ]] || exec "${report[@]}"

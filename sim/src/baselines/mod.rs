@@ -12,6 +12,7 @@
 mod in_flight;
 mod reads;
 
+pub mod caftl;
 pub mod dedup;
 pub mod journal;
 pub mod none;

@@ -20,6 +20,7 @@ pub mod granular;
 pub mod hints;
 pub mod html;
 pub mod journal;
+pub mod live_figures;
 pub mod log;
 pub mod log_tables;
 pub mod matrix;

@@ -5,6 +5,7 @@ use crate::papers::app_dedupe::live::LoadCosts;
 use crate::papers::contents::contents;
 use crate::papers::evaluation::{Tally, rows};
 use crate::papers::hints::live::HintsLive;
+use crate::papers::live_figures::LiveFigures;
 use crate::papers::matrix::{ReplayJob, jobs, jobs_of_recorded, run};
 use crate::papers::recorded::RecordedFigures;
 use crate::papers::results::{Failure, Results, RunFacts};
@@ -43,6 +44,8 @@ pub struct Options {
     pub live_hints: Option<PathBuf>,
     /// The file of what the loads cost live, if there is one.
     pub live_loads: Option<PathBuf>,
+    /// The file of OrderMergeDedup's run times as measured live, if there is one.
+    pub live_figures: Option<PathBuf>,
     /// The table of recorded figures, if there is one.
     pub figures: Option<PathBuf>,
     /// The results of an earlier report: only what they lack is replayed.
@@ -114,6 +117,9 @@ pub fn report(options: &Options, own_model: &[(&str, f64)]) -> Result<Vec<Target
     if let Some(live) = &options.live_loads {
         results.load_costs = LoadCosts::read(live)?;
     }
+    if let Some(live) = &options.live_figures {
+        results.live_figures = LiveFigures::read(live)?;
+    }
     if let Some(figures) = &options.figures {
         results.recorded = RecordedFigures::read(figures)?;
     }
@@ -160,11 +166,17 @@ fn replay_what_lacks(results: &mut Results, traces: &Traces, options: &Options) 
         results.hints = runs;
         failures.extend(failed);
     }
+    let lacks_rivals = options.hint_writes > 0 && results.rivals.is_empty();
+    if lacks_rivals {
+        let (runs, failed) = smartdedup::rivals::run(options.hint_writes, options.threads);
+        results.rivals = runs;
+        failures.extend(failed);
+    }
     let lacks_loads = replay_loads(results, traces, options.threads, &mut failures);
     results.failures = failures;
     results.sort();
     let earlier = std::mem::take(&mut results.made);
-    if lacking.is_empty() && subjects.is_empty() && !lacks_hints && !lacks_loads && !is_new {
+    if lacking.is_empty() && subjects.is_empty() && !lacks_hints && !lacks_rivals && !lacks_loads && !is_new {
         results.made = earlier;
         return Ok(());
     }

@@ -8,8 +8,10 @@ use crate::papers::app_dedupe::runs::LoadRun;
 use crate::papers::contents::Contents;
 use crate::papers::hints::live::HintsLive;
 use crate::papers::hints::runs::HintRun;
+use crate::papers::live_figures::LiveFigures;
 use crate::papers::recorded::RecordedFigures;
 use crate::papers::smartdedup::live::Live;
+use crate::papers::smartdedup::rivals::RivalRun;
 use crate::papers::smartdedup::study::Study;
 use crate::papers::workloads::{WORKLOADS, Workload};
 use crate::replay::figures::Figures;
@@ -129,6 +131,12 @@ pub struct Results {
     pub parts: PartsStudy,
     #[serde(default)]
     pub load_costs: LoadCosts,
+    /// OrderMergeDedup's run times and processor, as measured live.
+    #[serde(default)]
+    pub live_figures: LiveFigures,
+    /// SmartDedup's rivals with the load of its Figure 3.
+    #[serde(default)]
+    pub rivals: Vec<RivalRun>,
     /// The figures that were measured live.
     pub live: Live,
     pub naming: Naming,

@@ -2,7 +2,7 @@
 
 use crate::account::{Account, BlockUsage, Epochs};
 use crate::baselines::none::Plain;
-use crate::baselines::{self, Baseline, journal, shadow};
+use crate::baselines::{self, Baseline, caftl, journal, shadow};
 use crate::counts::device::Device;
 use crate::machine::Machine;
 use onefold_engine::format::CommitMode;
@@ -13,6 +13,9 @@ use onefold_engine::units::{Blocks, Bytes, Time};
 use onefold_trace::counted::volume::NewVolume;
 use std::sync::Arc;
 
+/// The memory for CAFTL's fingerprints: all that SmartDedup's paper gives it (section 4.1).
+const CAFTL_BYTES: u64 = 3_500_000;
+
 /// The schemes to compare (OrderMergeDedup section 4.2, and a journal).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
@@ -22,6 +25,9 @@ pub enum Scheme {
     Journal,
     /// Dmdedup's copy-on-write trees.
     Shadow,
+    /// Deduplication in the flash's translation layer, with pre-hashing and without.
+    Caftl,
+    CaftlNoPreHash,
     /// The engine with every page written right after its commit, and no anticipation.
     OrderedOnly,
     /// The engine with non-critical updates delayed for 30 s.
@@ -61,6 +67,8 @@ impl Scheme {
             Self::None => "none",
             Self::Journal => "journal",
             Self::Shadow => "shadow",
+            Self::Caftl => "caftl",
+            Self::CaftlNoPreHash => "caftl-without-pre-hashing",
             Self::OrderedOnly => "ordered-only",
             Self::Ordered => "ordered",
             Self::OrderedPeriod => "ordered-period",
@@ -71,12 +79,18 @@ impl Scheme {
         }
     }
 
+    /// Returns whether it is no engine of Onefold's.
+    #[must_use]
+    pub const fn is_rival(self) -> bool {
+        matches!(self, Self::None | Self::Journal | Self::Shadow | Self::Caftl | Self::CaftlNoPreHash)
+    }
+
     /// Returns the scheme with this name.
     ///
     /// # Errors
     /// Fails if there is none, and lists the known names.
     pub fn named(name: &str) -> Result<Self, String> {
-        let all = || Self::ALL.into_iter().chain([Self::OrderedPeriod]);
+        let all = || Self::ALL.into_iter().chain([Self::OrderedPeriod, Self::Caftl, Self::CaftlNoPreHash]);
         let known = || all().map(Self::name).collect::<Vec<_>>().join(", ");
         all().find(|s| s.name() == name).ok_or_else(|| format!("no scheme is called {name}; there are {}", known()))
     }
@@ -194,6 +208,10 @@ pub fn ready(scheme: Scheme, persistence: Persistence, blocks: u64, memory_bytes
         Scheme::None => return Ok(ReadyScheme::rival(Plain::new(rival), memory_bytes)),
         Scheme::Journal => return Ok(ReadyScheme::rival(journal::machine(rival), memory_bytes)),
         Scheme::Shadow => return Ok(ReadyScheme::rival(shadow::machine(rival), memory_bytes)),
+        Scheme::Caftl | Scheme::CaftlNoPreHash => {
+            let bytes = index.bytes_max.min(CAFTL_BYTES);
+            return Ok(ReadyScheme::rival(caftl::Caftl::new(rival, bytes, scheme == Scheme::Caftl), memory_bytes));
+        }
         Scheme::OrderedOnly => Settings { noncritical_delay_ms: 0, anticipation_ms: 0, ..defaults },
         Scheme::Ordered => Settings { anticipation_ms: 0, ..defaults },
         Scheme::OrderedPeriod => defaults.with_knobs(|knobs| knobs.anticipates_by_shares = false),

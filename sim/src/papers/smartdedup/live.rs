@@ -1,5 +1,5 @@
-//! Live measurements for Figures 3, 5 and 9: `./dev bench smartdedup-fio smartdedup-mixes smartdedup-dedisbench` leave a file, from which
-//! the report takes them.
+//! Live measurements for Figures 3, 5 and 9: `./dev bench smartdedup-fio smartdedup-mixes smartdedup-dedisbench read-cache-equal
+//! dedisbench-live` leave a file, from which the report takes them.
 
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -8,7 +8,9 @@ use std::path::Path;
 pub const BARE: &str = "bare";
 /// The bare store with no volume, with which volumes are compared.
 pub const PASSTHROUGH: &str = "passthrough";
-/// The volume with as little memory as the paper's.
+/// The volume with the paper's memory as it is counted there: for the index, without requests and caches.
+pub const PAPER: &str = "index 3M";
+/// The volume with as little memory in all.
 pub const LITTLE: &str = "memory 3500K";
 /// The volume with default settings.
 pub const VOLUME: &str = "volume";
@@ -23,12 +25,20 @@ pub struct Fio {
     /// The data that was written, in MiB, and as much was read.
     pub mib: u64,
     pub duplicates_percent: f64,
+    /// The bound on the dirty pages of the device, if there is one. Without it the latency of a buffered write is the page cache's.
+    #[serde(default)]
+    pub dirty_bytes: Option<u64>,
     pub write_mib_per_second: f64,
-    /// The latency of a buffered write: that of the client's page cache.
     pub write_p95_us: f64,
     pub read_mib_per_second: f64,
     pub read_p50_us: f64,
     pub read_p95_us: f64,
+    /// Reads in another order than that of the writes.
+    #[serde(default)]
+    pub other_read_mib_per_second: Option<f64>,
+    /// By how much the commands of a slowed store took longer than its model says, in per cent.
+    #[serde(default)]
+    pub late_percent: Option<f64>,
     /// The part of the data that took no blocks of its own, right after the writes; none for the bare store.
     pub saved: Option<f64>,
     /// The units written to the store, as a multiple of those of passthrough.
@@ -49,6 +59,41 @@ pub struct Mix {
     pub peak_mib: f64,
 }
 
+/// DEDISbench's load with the distribution of scanned data.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Distributed {
+    pub setup: String,
+    pub store: String,
+    pub mib: u64,
+    pub duplicates_percent: f64,
+    /// The tree whose distribution it is.
+    pub tree: String,
+    pub write_mib_per_second: f64,
+    pub write_p99_us: f64,
+    pub read_mib_per_second: f64,
+    pub read_p99_us: f64,
+    /// As in [`Fio`].
+    pub saved: Option<f64>,
+    pub units_ratio: f64,
+    pub late_percent: f64,
+}
+
+/// Reads of a store with the same bytes of cache: by PBN on a volume, by LBN on the bare store.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct EqualReads {
+    pub setup: String,
+    pub store: String,
+    pub mib: u64,
+    pub duplicates_percent: f64,
+    /// How blocks are chosen.
+    pub load: String,
+    pub read_mib_per_second: f64,
+    pub read_p95_us: f64,
+    /// The share of blocks for which the device was not read.
+    pub hits: f64,
+    pub cache_mib: f64,
+}
+
 /// Everything that was measured live.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
@@ -57,6 +102,8 @@ pub struct Live {
     pub fio: Vec<Fio>,
     pub mixes: Vec<Mix>,
     pub dedisbench: Vec<Fio>,
+    pub equal: Vec<EqualReads>,
+    pub distributed: Vec<Distributed>,
 }
 
 impl Live {
@@ -75,6 +122,15 @@ impl Live {
 pub fn base<'a>(of: &Fio, all: &'a [Fio]) -> Option<&'a Fio> {
     all.iter()
         .find(|fio| fio.setup == PASSTHROUGH && fio.store == of.store && (fio.duplicates_percent - of.duplicates_percent).abs() < 0.01)
+}
+
+/// Returns the change of the speed of reads against passthrough with the same bytes of cache.
+#[must_use]
+pub fn equal_change(of: &EqualReads, all: &[EqualReads]) -> Option<f64> {
+    let is_base = |other: &&EqualReads| {
+        other.setup == PASSTHROUGH && other.load == of.load && (other.duplicates_percent - of.duplicates_percent).abs() < 0.01
+    };
+    all.iter().find(is_base).map(|base| of.read_mib_per_second / base.read_mib_per_second - 1.0)
 }
 
 /// Returns the change of a value against passthrough.

@@ -1,6 +1,10 @@
-//! The rows that are judged by what was measured live: Figures 3, 5 and 9, on a volume with as little memory as the paper's.
+//! The rows that are judged by what was measured live: Figures 3, 5 and 9. Figure 3 is judged on a volume with the paper's memory as it is
+//! counted there, with a volume beside it that has no more in all; the others on the latter.
 
-use super::live::{BARE, Fio, LITTLE, Live, Mix, VOLUME, change_of, processor_change};
+use super::live::{
+    BARE, Distributed, EqualReads, Fio, LITTLE, Live, Mix, PAPER, PASSTHROUGH, VOLUME, change_of, equal_change, processor_change,
+};
+use super::published::{MOST_DUPLICATES, PERCENTILES, PROCESSOR, QUARTER};
 use crate::papers::evaluation::{Judged, Row, RowResult};
 use crate::papers::html::change;
 use crate::papers::results::{Mode, Results};
@@ -9,14 +13,8 @@ use crate::replay::scheme::Scheme;
 
 /// The least changes of throughput of writes and reads without duplicates; the largest share of metadata in all units.
 const NO_DUPLICATES: (f64, f64) = (-0.02, 0.01);
-/// The published changes of throughput of writes and reads with 25 % duplicates.
-const QUARTER: (f64, f64) = (0.169, 0.382);
-/// The published increases of processor time, for each mix.
-const MIXES: [(u8, f64); 2] = [(1, 0.033), (2, 0.017)];
-/// Published for DEDISbench with most duplicates: changes of throughput of writes and reads, space saved, units saved.
-const DEDISBENCH: (f64, f64, f64, f64) = (0.544, 0.336, 0.45, 0.416);
 const UNIQUE: &str = "16_fio_dup0";
-const NOTHING: &str = "not measured in this run: ./dev bench smartdedup-fio smartdedup-mixes smartdedup-dedisbench measures it";
+const NOTHING: &str = "not measured in this run: ./dev bench smartdedup-fio smartdedup-mixes dedisbench-live measures it";
 
 /// Returns the rows.
 #[must_use]
@@ -37,12 +35,17 @@ pub fn rows(paper: &'static str, results: &Results) -> Vec<Row> {
         of(
             "Figure 9, DEDISbench: up to +54.4 % write, +33.6 % read throughput, 45.0 % of the space and 41.6 % of the writes saved",
             "the same at most duplicates",
-            dedisbench(&live.dedisbench),
+            distributed(&live.distributed).or_else(|| dedisbench(&live.dedisbench)),
         ),
     ]
 }
 
-/// Returns the run with this share of duplicates on a volume with little memory, on a slowed store if there is one.
+/// Returns the run with this share of duplicates on a volume with the paper's memory, on a slowed store if there is one.
+fn counted(all: &[Fio], duplicates_percent: f64) -> Option<&Fio> {
+    of_setup(all, PAPER, duplicates_percent)
+}
+
+/// Returns that with as little memory in all.
 fn little(all: &[Fio], duplicates_percent: f64) -> Option<&Fio> {
     of_setup(all, LITTLE, duplicates_percent)
 }
@@ -59,10 +62,10 @@ fn throughput(fio: &Fio, all: &[Fio]) -> String {
     format!("{} on the {} store, {} %: writes {writes}, reads {reads}", fio.setup, fio.store, fio.duplicates_percent)
 }
 
-/// Describes the default volume beside the one with little memory.
-fn both(fio: &Fio, all: &[Fio]) -> String {
-    let default = of_setup(all, VOLUME, fio.duplicates_percent).map(|fio| "; ".to_owned() + &throughput(fio, all));
-    throughput(fio, all) + &default.unwrap_or_default()
+/// Describes the volume with little memory in all, and the default one, beside a run.
+fn beside(fio: &Fio, all: &[Fio]) -> String {
+    let others = [LITTLE, VOLUME].into_iter().filter_map(|setup| of_setup(all, setup, fio.duplicates_percent));
+    others.fold(throughput(fio, all), |text, other| text + "; " + &throughput(other, all))
 }
 
 fn no_duplicates(results: &Results) -> Option<Judged> {
@@ -72,9 +75,9 @@ fn no_duplicates(results: &Results) -> Option<Judged> {
         .map(|share| format!("replay of {UNIQUE}, a stand-in for the paper's metadata: {:.2} % of all units are metadata", share * 100.0));
     let is_little = metadata.is_none_or(|share| share <= NO_DUPLICATES.1);
     let all = &results.live.fio;
-    let slower = little(all, 0.0).and_then(|fio| {
+    let slower = counted(all, 0.0).and_then(|fio| {
         let slower = [change_of(fio, all, |fio| fio.write_mib_per_second)?, change_of(fio, all, |fio| fio.read_mib_per_second)?];
-        Some((both(fio, all), slower.into_iter().fold(f64::INFINITY, f64::min)))
+        Some((beside(fio, all), slower.into_iter().fold(f64::INFINITY, f64::min)))
     });
     match (units, slower) {
         (None, None) => None,
@@ -88,35 +91,54 @@ fn no_duplicates(results: &Results) -> Option<Judged> {
 
 fn quarter(live: &Live) -> Option<Judged> {
     let all = &live.fio;
-    let fio = little(all, 25.0)?;
+    let fio = counted(all, 25.0)?;
     let writes = change_of(fio, all, |fio| fio.write_mib_per_second)?;
     let reads = change_of(fio, all, |fio| fio.read_mib_per_second)?;
     let most = all.iter().map(|fio| fio.duplicates_percent).fold(0.0, f64::max);
-    let highest = little(all, most).filter(|_| most > 25.0).map(|fio| format!("; {}", throughput(fio, all)));
-    Some((both(fio, all) + &highest.unwrap_or_default(), RowResult::of(writes >= QUARTER.0 && reads >= QUARTER.1)))
+    let highest = counted(all, most).filter(|_| most > 25.0).map(|fio| format!("; {}", throughput(fio, all)));
+    let measured = beside(fio, all) + &highest.unwrap_or_default() + &equal(&live.equal);
+    Some((measured, RowResult::of(writes >= QUARTER.0 && reads >= QUARTER.1)))
 }
 
-/// Judges the percentiles of reads: a buffered write ends in the page cache, so its own says nothing of the device.
+/// Describes reads with as many bytes of cache by PBN as the bare store has by LBN.
+fn equal(all: &[EqualReads]) -> String {
+    let volumes: Vec<String> = all
+        .iter()
+        .filter_map(|of| Some((of, equal_change(of, all)?)))
+        .filter(|(of, _)| of.setup == VOLUME)
+        .map(|(of, faster)| format!("{} %, {}: {}", of.duplicates_percent, of.load, change(Some(faster))))
+        .collect();
+    if volumes.is_empty() { String::new() } else { format!("; reads with the same bytes of cache: {}", volumes.join(", ")) }
+}
+
+/// Judges the percentiles. Those of writes say something of the device where its dirty pages are bounded.
 fn percentiles(live: &Live) -> Option<Judged> {
     let all = &live.fio;
-    let fio = little(all, 25.0)?;
+    let fio = counted(all, 25.0)?;
     let reads = change_of(fio, all, |fio| fio.read_p95_us)?;
-    let measured = format!(
-        "{} on the {} store: reads {} ({:.0} µs); a write ends in the page cache, and its {:.0} µs say nothing of the device",
-        fio.setup,
-        fio.store,
-        change(Some(reads)),
-        fio.read_p95_us,
-        fio.write_p95_us
-    );
-    Some((measured, RowResult::of(reads <= -0.187)))
+    let writes = change_of(fio, all, |fio| fio.write_p95_us)?;
+    let of_reads = format!("{} on the {} store: reads {} ({:.0} µs)", fio.setup, fio.store, change(Some(reads)), fio.read_p95_us);
+    Some(match fio.dirty_bytes {
+        Some(bytes) => (
+            format!(
+                "{of_reads}, writes {} ({:.0} µs) with {} KiB of dirty pages at most",
+                change(Some(writes)),
+                fio.write_p95_us,
+                bytes >> 10
+            ),
+            RowResult::of(reads <= PERCENTILES.1 && writes <= PERCENTILES.0),
+        ),
+        None => {
+            (format!("{of_reads}; a write ends in the page cache, and says nothing of the device"), RowResult::of(reads <= PERCENTILES.1))
+        }
+    })
 }
 
 fn mixes(all: &[Mix]) -> Option<Judged> {
     let of = |number, setup: &str| all.iter().find(|mix| mix.mix == number && mix.setup == setup);
     let mut list = Vec::new();
     let mut is_as_little = true;
-    for (number, most) in MIXES {
+    for (number, most) in PROCESSOR {
         let more = processor_change(of(number, LITTLE)?, all)?;
         is_as_little &= more <= most;
         let shown = [LITTLE, VOLUME].into_iter().filter_map(|setup| {
@@ -128,6 +150,36 @@ fn mixes(all: &[Mix]) -> Option<Judged> {
     Some((list.join(". ") + "; the battery is not measured", RowResult::of(is_as_little)))
 }
 
+/// Judges the load with the distribution of scanned data, on a volume with the paper's memory as it is counted there.
+fn distributed(all: &[Distributed]) -> Option<Judged> {
+    let most = all.iter().map(|run| run.duplicates_percent).fold(0.0, f64::max);
+    let of = |setup: &str| all.iter().find(|run| run.setup == setup && (run.duplicates_percent - most).abs() < 0.01);
+    let base = of(PASSTHROUGH)?;
+    let changes = |run: &Distributed| {
+        let faster = |value: fn(&Distributed) -> f64| value(run) / value(base) - 1.0;
+        (faster(|run| run.write_mib_per_second), faster(|run| run.read_mib_per_second), run.saved.unwrap_or(0.0), 1.0 - run.units_ratio)
+    };
+    let (writes, reads, space, units) = changes(of(PAPER)?);
+    let is_met = writes >= MOST_DUPLICATES.0 && reads >= MOST_DUPLICATES.1 && space >= MOST_DUPLICATES.2 && units >= MOST_DUPLICATES.3;
+    let shown = [PAPER, LITTLE, VOLUME].into_iter().filter_map(|setup| {
+        let (writes, reads, space, units) = changes(of(setup)?);
+        Some(format!(
+            "{setup}: writes {}, reads {}, space saved {:.1} %, units saved {:.1} %",
+            change(Some(writes)),
+            change(Some(reads)),
+            space * 100.0,
+            units * 100.0
+        ))
+    });
+    let measured = format!(
+        "the distribution of {} with {most} % duplicates and DEDISbench's hot spots, on the {} store; {}",
+        base.tree,
+        base.store,
+        shown.collect::<Vec<_>>().join("; ")
+    );
+    Some((measured, RowResult::StandIn(is_met)))
+}
+
 fn dedisbench(all: &[Fio]) -> Option<Judged> {
     let most = all.iter().map(|fio| fio.duplicates_percent).fold(0.0, f64::max);
     let fio = little(all, most)?;
@@ -135,7 +187,7 @@ fn dedisbench(all: &[Fio]) -> Option<Judged> {
     let reads = change_of(fio, all, |fio| fio.read_mib_per_second)?;
     let saved = |fio: &Fio| (fio.saved.unwrap_or(0.0), -change_of(fio, all, |fio| fio.units_ratio).unwrap_or(0.0));
     let (space, units) = saved(fio);
-    let is_met = writes >= DEDISBENCH.0 && reads >= DEDISBENCH.1 && space >= DEDISBENCH.2 && units >= DEDISBENCH.3;
+    let is_met = writes >= MOST_DUPLICATES.0 && reads >= MOST_DUPLICATES.1 && space >= MOST_DUPLICATES.2 && units >= MOST_DUPLICATES.3;
     let shown = [LITTLE, VOLUME].into_iter().filter_map(|setup| {
         let fio = of_setup(all, setup, most)?;
         let (space, units) = saved(fio);
@@ -156,10 +208,13 @@ mod tests {
             mib: 128,
             duplicates_percent,
             write_mib_per_second: mib_per_second,
-            write_p95_us: 4.0,
+            dirty_bytes: Some(1 << 20),
+            write_p95_us: 1000.0 / mib_per_second,
             read_mib_per_second: mib_per_second,
             read_p50_us: 10.0,
             read_p95_us: 1000.0 / mib_per_second,
+            other_read_mib_per_second: None,
+            late_percent: None,
             saved: (setup != "passthrough").then_some(0.46),
             units_ratio: if setup == "passthrough" { 1.0 } else { 0.54 },
         }
@@ -175,9 +230,13 @@ mod tests {
 
     /// With this throughput and processor time where the bare store has 100 each.
     fn live(throughput: f64, cpu_seconds: f64) -> Live {
-        let runs = |percent| vec![fio("passthrough", "tablet", percent, 100.0), fio(LITTLE, "tablet", percent, throughput)];
+        let runs = |percent| {
+            [("passthrough", 100.0), (PAPER, throughput), (LITTLE, throughput)]
+                .map(|(setup, speed)| fio(setup, "tablet", percent, speed))
+                .to_vec()
+        };
         let mixes = [1, 2].into_iter().flat_map(|n| [mix(n, "passthrough", 100.0), mix(n, LITTLE, cpu_seconds)]);
-        Live { cores: 2, fio: [runs(0.0), runs(25.0)].concat(), mixes: mixes.collect(), dedisbench: runs(46.0) }
+        Live { cores: 2, fio: [runs(0.0), runs(25.0)].concat(), mixes: mixes.collect(), dedisbench: runs(46.0), ..Live::default() }
     }
 
     #[test]
@@ -190,9 +249,50 @@ mod tests {
     }
 
     #[test]
+    fn little_memory_in_all_stands_beside_and_decides_nothing() {
+        let mut live = live(160.0, 101.0);
+        live.fio.iter_mut().filter(|fio| fio.setup == LITTLE).for_each(|fio| fio.write_mib_per_second = 50.0);
+        let row = rows("paper", &Results { live, ..Results::default() }).swap_remove(1);
+        assert_eq!(row.verdict, RowResult::Holds);
+        assert!(row.measured.contains("memory 3500K on the tablet store, 25 %: writes -50.0 %"), "{}", row.measured);
+    }
+
+    #[test]
+    fn percentiles_of_writes_count_where_dirty_pages_are_bounded() {
+        let mut live = live(160.0, 101.0);
+        live.fio.iter_mut().for_each(|fio| fio.write_p95_us = 4.0);
+        assert_eq!(verdicts(live.clone())[2], RowResult::Missed);
+        live.fio.iter_mut().for_each(|fio| fio.dirty_bytes = None);
+        assert_eq!(verdicts(live)[2], RowResult::Holds, "the page cache's");
+    }
+
+    #[test]
+    fn a_scanned_distribution_is_preferred_to_fios_hot_spot() {
+        let run = |setup: &str, speed, saved| Distributed {
+            setup: setup.to_owned(),
+            store: "tablet".to_owned(),
+            mib: 256,
+            duplicates_percent: 46.0,
+            tree: "/usr".to_owned(),
+            write_mib_per_second: speed,
+            write_p99_us: 1.0,
+            read_mib_per_second: speed,
+            read_p99_us: 1.0,
+            saved,
+            units_ratio: if saved.is_some() { 0.54 } else { 1.0 },
+            late_percent: 1.0,
+        };
+        let with = |speed| {
+            let distributed = vec![run(PASSTHROUGH, 100.0, None), run(PAPER, speed, Some(0.46))];
+            verdicts(Live { distributed, ..live(92.0, 127.0) })[4]
+        };
+        assert_eq!((with(160.0), with(140.0)), (RowResult::StandIn(true), RowResult::StandIn(false)));
+    }
+
+    #[test]
     fn a_slowed_store_says_more_than_a_bare_one() {
         let mut live = live(160.0, 101.0);
-        live.fio.extend([fio("passthrough", BARE, 25.0, 100.0), fio(LITTLE, BARE, 25.0, 50.0)]);
+        live.fio.extend([fio("passthrough", BARE, 25.0, 100.0), fio(PAPER, BARE, 25.0, 50.0)]);
         assert_eq!(verdicts(live)[1], RowResult::Holds);
     }
 }

@@ -4,7 +4,8 @@
 //!    from the replays in virtual time.
 //! 2. What it measured on a telephone (Figures 3, 5 and 9) is measured live, on this machine, by another command, whose file the report
 //!    takes (`live.rs`).
-//! 3. Published values are in one file (`published.rs`), with their sections. A figure without results is shown as not measured.
+//! 3. Its rivals are replayed beside Onefold with Figure 3's load (`rivals.rs`).
+//! 4. Published values are in one file (`published.rs`), with their sections. A figure without results is shown as not measured.
 
 pub mod facts;
 pub mod figures;
@@ -13,5 +14,6 @@ pub mod live_rows;
 pub mod live_tables;
 pub mod page;
 pub mod published;
+pub mod rivals;
 pub mod rows;
 pub mod study;

@@ -2,7 +2,7 @@
 
 use super::published::{ADAPTING, POLICIES, REPLAYS, RUNS, statements};
 use super::rows::rows;
-use super::{figures, live_tables, study::Study};
+use super::{figures, live_tables, rivals, study::Study};
 use crate::papers::contents;
 use crate::papers::evaluation::Tally;
 use crate::papers::html::{Page, Table, escape};
@@ -21,6 +21,7 @@ pub fn page(results: &Results, tally: Tally) -> String {
         &(figures::contributors(studies) + &results.hints_live.file_types()),
     );
     page.section("figure-3", "Figure 3: fio on ext4", FIO, &live_tables::fio(live));
+    page.section("figure-3-rivals", "Figure 3: Dmdedup and CAFTL beside it", RIVALS, &rivals::table(&results.rivals));
     page.section("figure-4", "Figure 4: fio on F2FS", "Not measured: it shows another board and another file system.", "");
     page.section("figure-5", "Figure 5: processor and memory", FIO, &live_tables::mixes(live));
     page.section("table-4", "Table 4: the traces", "", &(figures::segments(results) + &contents::table(&results.contents).html()));
@@ -56,8 +57,11 @@ const TABLE_2: &str = "A block device sees no files. The recorder's classificati
     for types of files. Of a tree that is copied to a mounted volume, <code>./dev bench file-types</code> counts by the names of files, \
     and the next report shows it.";
 const FIO: &str = "Measured live on this machine, over FUSE and a loop device, by another command. There is no telephone here, so only \
-    the ratios to the bare store can be compared with the paper's. A buffered write ends in the client's page cache, so the percentiles \
-    of writes say nothing of the device.";
+    the ratios to the bare store can be compared with the paper's. Where the dirty pages of the device are bounded, on a slowed store, \
+    writes wait for it, and their percentiles say something of it; elsewhere they are those of the client's page cache.";
+const RIVALS: &str = "In virtual time, on the model of a tablet's flash: Dmdedup's design is shadow, CAFTL finds its duplicates in the \
+    device. Each has the paper's memory for fingerprints. Neighbouring writes are not joined, as they are live, and processor time takes \
+    none, so that what is left is deduplication and its metadata.";
 const FIGURE_6: &str = "The recorded traces stand in for the paper's segments, and virtual run time for real time: think times as \
     recorded, waits as the model of a tablet's flash makes them.";
 const FIGURE_8: &str = "The policies of the laboratory, with memory for fingerprints alone. Sweep is what Onefold does: its index in \
