@@ -2,9 +2,10 @@
 //!
 //! 1. A block's entry is removed when the block is freed. A read that began before does not fill the cache (R7, `read.rs`).
 //! 2. The clock's hand evicts the entries that were not used since its last round.
-//! 3. A full cache takes in a block only when it sees the block for the second time within a while. So a stream that reads everything once
-//!    costs no copies and evicts nothing that is used (Johnson and Shasha's 2Q).
-//! 4. A quarter of the cache holds the newest written blocks. Newer ones push such a block out, unless it was used meanwhile.
+//! 3. A full cache takes in a block for good only when it sees the block for the second time within a while. So a stream that reads
+//!    everything once costs no copies and evicts nothing that is used (Johnson and Shasha's 2Q).
+//! 4. A quarter of the cache holds the newest blocks: those just written, and those that a read of one block brought, since another LBN
+//!    may soon mean the same block. Newer ones push such a block out, unless it was used meanwhile.
 
 use crate::buffer::{BufferMut, Slice};
 use crate::map::Map;
@@ -22,11 +23,10 @@ pub(crate) struct ReadCache {
     vacant: Vec<usize>,
     hand: usize,
     passed: Passed,
-    /// The blocks that were taken in when they were written, the oldest first. Some may have been forgotten since then, and may hold other
-    /// content now.
-    written: VecDeque<Pbn>,
+    /// The newest blocks, the oldest of them first. Some may have been forgotten since then, and may hold other content now.
+    newest: VecDeque<Pbn>,
     /// The most such blocks.
-    written_max: usize,
+    newest_max: usize,
     accountant: Arc<Accountant>,
 }
 
@@ -63,8 +63,8 @@ impl ReadCache {
         let blocks = accountant.limit(Part::ReadCache) / COST_BYTES;
         let passed = Passed::new(blocks);
         accountant.take(Part::ReadCache, passed.bytes());
-        let (written, written_max) = (VecDeque::new(), index(blocks / 4));
-        Self { places: Map::default(), slots: Vec::new(), vacant: Vec::new(), hand: 0, passed, written, written_max, accountant }
+        let (newest, newest_max) = (VecDeque::new(), index(blocks / 4));
+        Self { places: Map::default(), slots: Vec::new(), vacant: Vec::new(), hand: 0, passed, newest, newest_max, accountant }
     }
 
     pub fn get(&mut self, pbn: Pbn) -> Option<Slice> {
@@ -73,14 +73,17 @@ impl ReadCache {
         Some(slot.1.clone())
     }
 
-    /// Takes a block in if there is room or the block passed lately. Keeps a copy, so that one block does not keep the buffer of the whole
-    /// request alive.
-    pub fn fill(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) {
+    /// Takes a block in if there is room or the block passed lately, or as one of the newest if it `is_alone`, the only one of its read.
+    /// Keeps a copy, so that one block does not keep the buffer of the whole request alive.
+    pub fn fill(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], is_alone: bool) {
         if self.places.contains_key(&pbn) {
             return;
         }
         if !self.accountant.try_take(Part::ReadCache, COST_BYTES) {
             if !self.passed.again(pbn) {
+                if is_alone {
+                    self.fill_newest(pbn, block);
+                }
                 return;
             }
             self.evict();
@@ -92,15 +95,19 @@ impl ReadCache {
     /// Takes in a block that was just written, so that a write of the same content that follows soon finds it.
     pub fn fill_written(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) {
         self.forget(pbn);
-        if self.written.len() >= self.written_max {
-            let oldest = self.written.pop_front();
+        self.fill_newest(pbn, block);
+    }
+
+    fn fill_newest(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) {
+        if self.newest.len() >= self.newest_max {
+            let oldest = self.newest.pop_front();
             oldest.into_iter().for_each(|pbn| self.forget_unused(pbn));
         }
         if !self.accountant.try_take(Part::ReadCache, COST_BYTES) {
             self.evict();
             self.accountant.take(Part::ReadCache, COST_BYTES);
         }
-        self.written.push_back(pbn);
+        self.newest.push_back(pbn);
         self.insert(pbn, block);
     }
 
@@ -154,7 +161,7 @@ mod tests {
         let accountant = Accountant::new(2 << 20);
         let mut cache = ReadCache::new(accountant.clone());
         let slots = (accountant.limit(Part::ReadCache) - accountant.used(Part::ReadCache)) / COST_BYTES;
-        (0..slots).for_each(|n| cache.fill(Pbn(n), &[7; BLOCK_SIZE]));
+        (0..slots).for_each(|n| cache.fill(Pbn(n), &[7; BLOCK_SIZE], false));
         assert!((0..slots).all(|n| cache.get(Pbn(n)).is_some()), "there was room for {slots}");
         assert!(accountant.within(Part::ReadCache));
         (cache, slots)
@@ -163,7 +170,7 @@ mod tests {
     #[test]
     fn what_passes_once_drives_nothing_out() {
         let (mut cache, slots) = full();
-        (slots..100_000).for_each(|n| cache.fill(Pbn(n), &[8; BLOCK_SIZE]));
+        (slots..100_000).for_each(|n| cache.fill(Pbn(n), &[8; BLOCK_SIZE], false));
         assert!((0..slots).all(|n| cache.get(Pbn(n)).is_some()));
     }
 
@@ -185,13 +192,28 @@ mod tests {
     }
 
     #[test]
+    fn a_block_that_was_read_alone_is_found_again_soon_and_drives_out_few() {
+        let (mut cache, slots) = full();
+        for n in slots..100_000 {
+            cache.fill(Pbn(n), &[8; BLOCK_SIZE], true);
+            assert!(cache.get(Pbn(n)).is_some_and(|slice| slice.block(0)[0] == 8), "another LBN means it, too");
+            cache.fill(Pbn(n + 200_000), &[9; BLOCK_SIZE], true);
+        }
+        assert!(cache.accountant.within(Part::ReadCache));
+        let (mut cache, slots) = full();
+        (slots..100_000).for_each(|n| cache.fill(Pbn(n), &[8; BLOCK_SIZE], true));
+        let kept = (0..slots).filter(|&n| cache.get(Pbn(n)).is_some()).count();
+        assert!(kept >= index(slots * 2 / 3), "{kept} of {slots}");
+    }
+
+    #[test]
     fn what_comes_again_is_taken_in() {
         let (mut cache, slots) = full();
         for n in slots..2 * slots {
-            cache.fill(Pbn(n), &[8; BLOCK_SIZE]);
+            cache.fill(Pbn(n), &[8; BLOCK_SIZE], false);
             assert!(cache.get(Pbn(n)).is_none());
         }
-        (slots..2 * slots).for_each(|n| cache.fill(Pbn(n), &[8; BLOCK_SIZE]));
+        (slots..2 * slots).for_each(|n| cache.fill(Pbn(n), &[8; BLOCK_SIZE], false));
         let found = (slots..2 * slots).filter(|&n| cache.get(Pbn(n)).is_some_and(|slice| slice.block(0)[0] == 8)).count();
         assert_eq!(index(slots), found);
         assert!(cache.accountant.within(Part::ReadCache));

@@ -263,12 +263,13 @@ impl Requests {
         let read = self.reads.remove(op);
         let request = read.request;
         self.reads_bytes -= request.length.0;
+        let is_alone = request.length.0 <= BLOCK_BYTES;
         for run in &read.runs {
             for i in 0..run.blocks {
                 let pbn = run.first + count(i);
                 let is_verified = !read.bad && !run.along.contains(&pbn) && !store.contents.suspects.contains(pbn);
                 if let (true, Some((slice, _))) = (is_verified, &run.arrived) {
-                    store.contents.cache.fill(pbn, slice.block(i));
+                    store.contents.cache.fill(pbn, slice.block(i), is_alone);
                 }
                 store.space.unpin(pbn);
             }

@@ -278,7 +278,7 @@ impl Requests {
             if matches!(store.expect_content(pbn), ExpectedContent::Carrier(value) if value == authenticator)
                 && !store.contents.suspects.contains(pbn)
             {
-                store.contents.cache.fill(pbn, stored.block(0));
+                store.contents.cache.fill(pbn, stored.block(0), false);
             }
         }
         *stage = WriteStage::Placing(WholeBlock { compared: compared.unwrap_or(Comparison::Differs(pbn)), ..whole });

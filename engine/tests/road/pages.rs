@@ -211,12 +211,12 @@ fn a_page_whose_write_failed_stays_in_memory() {
     let fingerprints = m.engine.geometry().page_at(PageId { region: Region::Fingerprints, index: 0 });
     let fingerprints = index(fingerprints.get())..index(m.engine.geometry().page_at(PageId { region: Region::Map, index: 0 }).get());
     m.medium[fingerprints.clone()].copy_from_slice(&before[fingerprints]);
-    // More pages of the map and more blocks than memory holds, with fingerprints on other pages. The read cache takes in blocks that are
-    // read twice.
-    for page in 1..PAGES / 2 {
-        (0..2).for_each(|_| assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096)));
-    }
+    // More pages of the map and more blocks than memory holds, with fingerprints on other pages.
+    let read_others = |m: &mut Machine| (1..PAGES / 2).for_each(|page| assert_eq!(m.read(of_page(page), 4096), pattern(page, 4096)));
+    read_others(&mut m);
     assert_eq!(m.read(0, 4096), block);
+    // The newest blocks are in the read cache.
+    read_others(&mut m);
     let at = m.medium.chunks(4096).position(|content| content == block).expect("its content was written");
     m.medium[at * 4096] ^= 1;
     assert!(m.fails_to_read(0));
