@@ -110,7 +110,7 @@ pub fn run(blocks_max: u64, threads: usize) -> (Vec<RivalRun>, Vec<Failure>) {
     parted(on_threads(&jobs, cost, threads, |job| job.run(blocks).map_err(|error| Failure { replay: job.name(), error })))
 }
 
-fn find<'a>(runs: &'a [RivalRun], scheme: Scheme, duplicates_percent: u64, is_read: bool) -> Option<&'a RivalRun> {
+fn find(runs: &[RivalRun], scheme: Scheme, duplicates_percent: u64, is_read: bool) -> Option<&RivalRun> {
     runs.iter().find(|run| (run.scheme.as_str(), run.duplicates_percent, run.is_read) == (scheme.name(), duplicates_percent, is_read))
 }
 
