@@ -5,6 +5,9 @@ a model, from a cold cache. On passthrough fio reads by way of the page cache, i
 itself. On a volume it reads past the page cache, and the server's read cache has the same bytes. Blocks are read once in the order of the
 writes, as fio does by default and the paper did; once in another order; and again and again at random.
 
+`smartdedup-reads` reads in the same way with the memory of Figure 3, all by way of a page cache that nobody bounds: there the runs of
+`smartdedup-fio` lie half an hour apart, and here seconds.
+
 What was measured is left in target/smartdedup.json, which `./dev bench papers` shows. ONEFOLD_BENCH_EQUAL_MIB (256) is the data,
 ONEFOLD_BENCH_EQUAL_CACHE_MIB (128) the cache, ONEFOLD_BENCH_EQUAL_RUNS (3) the number of runs, of which the median counts.
 """
@@ -71,22 +74,23 @@ def cached_mib(path):
     return round((int(stat["active_file"]) + int(stat["inactive_file"])) / MIB, 1)
 
 
-def read(run, name, percent, seed):
-    """Reads by one load from a cold cache. Returns its speed, the blocks for which the device was read, and the cache."""
+def read(run, name, percent, seed, is_equal):
+    """Reads by one load from a cold cache, with the same bytes of it if it `is_equal`. Returns the speed, the blocks for which the device
+    was read, and the cache."""
     other, more = LOADS[name]
     passes = 2 if "--loops=2" in more else 1
     run.remount()
     before, began = smart.device_reads(run), time.monotonic()
     with contextlib.ExitStack() as stack:
-        if run.is_volume:
-            job = functools.partial(smart.fio, threads=3)
+        job, path = functools.partial(smart.fio, threads=3), None
+        if is_equal and run.is_volume:
             more = (*more, "--direct=1")
-        else:
+        elif is_equal:
             path = stack.enter_context(group(CACHE_MIB * MIB + FIO_BYTES))
             job = functools.partial(smart.fio, threads=3, preexec_fn=functools.partial(enter, path))
         done = job(run.mounted.path, DATA_MIB, percent, seed + other, "randread", *more)
         seconds = time.monotonic() - began
-        cache = None if run.is_volume else cached_mib(path)
+        cache = cached_mib(path) if path else None
     commands = since(smart.device_reads(run), before)
     blocks = commands["read data" if run.is_volume else "reads"]
     if run.is_volume:
@@ -118,13 +122,13 @@ class Filled(smart.Run):
         super().attach(stack)
 
 
-def once(place, setup, percent, load, seed):
+def once(place, setup, options, percent, load, seed, is_equal):
     # A new server for each: its read cache is cold, too.
-    with Filled(place, percent, seed, SETUPS[setup]) as run:
+    with Filled(place, percent, seed, options) as run:
         saved = run.saved()
         if run.is_volume and saved < smart.FOUND_MIN * percent / 100:
             raise onefold.Failed(f"of {percent} % duplicates {100 * saved:.1f} % share a block")
-        found = read(run, load, percent, seed)
+        found = read(run, load, percent, seed, is_equal)
     print(f"{setup}, {percent} %, {found}", file=sys.stderr, flush=True)
     return {"setup": setup, "store": smart.MODEL, "mib": DATA_MIB, "duplicates_percent": percent, **found}
 
@@ -135,26 +139,41 @@ def median(runs):
     return {**middle, "speeds": [run["read_mib_per_second"] for run in runs]}
 
 
-def run(_, options):
-    """Returns the speed of reads in the order of the writes with 25 % duplicates, over passthrough's."""
+def is_base(other, of):
+    return other["setup"] == "passthrough" and all(other[key] == of[key] for key in ("duplicates_percent", "load"))
+
+
+def measure(options, part, setups, shares, loads):
+    """Measures each case on all setups in turn, and leaves the medians as a part of the file. Returns them, with the speeds over
+    those of passthrough."""
     found = []
     with Place(type("Options", (), {"dir": smart.roomy_dir(options)})) as place:
-        for percent in DUPLICATES:
-            for load in LOADS:
-                runs = [[once(place, setup, percent, load, options.seed) for setup in SETUPS] for _ in range(RUNS)]
+        for percent in shares:
+            for load in loads:
+                def each(setup):
+                    return once(place, setup, setups[setup], percent, load, options.seed, part == "equal")
+
+                runs = [[each(setup) for setup in setups] for _ in range(RUNS)]
                 found += [median(of) for of in zip(*runs)]
-    smart.leave(equal=found)
-    speed = {(run["setup"], run["duplicates_percent"], run["load"]): run["read_mib_per_second"] for run in found}
-    ratios = {
-        f"{percent} %, {load}": round(speed["volume", percent, load] / speed["passthrough", percent, load], 3)
-        for percent in DUPLICATES for load in LOADS
-    }
-    missed = {(run["setup"], run["duplicates_percent"], run["load"]): 1 - run["hits"] for run in found}
-    # Three reads wait at a time, and the device does one after the other: it is busy whatever the road takes.
-    most = {
-        f"{percent} %, {load}": round(missed["passthrough", percent, load] / missed["volume", percent, load], 3)
-        for percent in DUPLICATES for load in LOADS
-    }
-    sizes = {"model": smart.MODEL, "MiB": DATA_MIB, "cache MiB": CACHE_MIB}
-    made = {**sizes, "against passthrough": ratios, "by what the device was read": most}
-    return {"value": ratios[f"{DUPLICATES[0]} %, {next(iter(LOADS))}"], **made, "runs": found}
+                smart.leave(**{part: found})
+    ratios, most = {}, {}
+    for of in found:
+        if of["setup"] != "passthrough":
+            base = next(other for other in found if is_base(other, of))
+            case = f"{of['duplicates_percent']} %, {of['load']}, {of['setup']}"
+            ratios[case] = round(of["read_mib_per_second"] / base["read_mib_per_second"], 3)
+            # Three reads wait at a time, and the device does one after the other: it is busy whatever the road takes.
+            most[case] = round((1 - base["hits"]) / (1 - of["hits"]), 3)
+    sizes = {"model": smart.MODEL, "MiB": DATA_MIB, "runs of each": RUNS, "cores": os.cpu_count()}
+    return {**sizes, "against passthrough": ratios, "by what the device was read": most, "runs": found}
+
+
+def run(name, options):
+    """Returns the speed of reads in the order of the writes with 25 % duplicates, over passthrough's."""
+    order = next(iter(LOADS))
+    if name == "smartdedup-reads":
+        made, setup = measure(options, "reads", smart.setups(DATA_MIB), smart.DUPLICATES, [order]), smart.PAPER
+    else:
+        made, setup = measure(options, "equal", SETUPS, DUPLICATES, LOADS), "volume"
+    share = 25 if name != "smartdedup-reads" or 25 in smart.DUPLICATES else smart.DUPLICATES[-1]
+    return {"value": made["against passthrough"][f"{share} %, {order}, {setup}"], "cache MiB": CACHE_MIB, **made}

@@ -37,7 +37,7 @@ PAPER = "index 3M"
 # All in, with an index for a tenth of the fingerprints.
 LITTLE = "memory 3500K"
 # The least part of fio's duplicates that has to be found, so that a run is one about duplicates.
-FOUND_MIN = 0.5
+FOUND_MIN = 1 / 3
 # The data in GiB, and the reads among the requests in per cent, of each mix.
 MIXES = {1: (4, 50), 2: (6, 66)}
 # The duplicates of the paper's two images, in per cent; a fifth of the blocks has four of five requests.
