@@ -78,7 +78,7 @@ pub struct Distributed {
     pub late_percent: f64,
 }
 
-/// Reads of a store with the same bytes of cache: by PBN on a volume, by LBN on the bare store.
+/// Reads of a store: with the same bytes of cache, by PBN on a volume and by LBN on the bare store; or with the memory of Figure 3.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct EqualReads {
     pub setup: String,
@@ -91,7 +91,8 @@ pub struct EqualReads {
     pub read_p95_us: f64,
     /// The share of blocks for which the device was not read.
     pub hits: f64,
-    pub cache_mib: f64,
+    /// The bytes of cache, where both sides have the same.
+    pub cache_mib: Option<f64>,
 }
 
 /// Everything that was measured live.
@@ -103,6 +104,8 @@ pub struct Live {
     pub mixes: Vec<Mix>,
     pub dedisbench: Vec<Fio>,
     pub equal: Vec<EqualReads>,
+    /// Figure 3's reads, all setups in turn: medians.
+    pub reads: Vec<EqualReads>,
     pub distributed: Vec<Distributed>,
 }
 
@@ -131,6 +134,14 @@ pub fn equal_change(of: &EqualReads, all: &[EqualReads]) -> Option<f64> {
         other.setup == PASSTHROUGH && other.load == of.load && (other.duplicates_percent - of.duplicates_percent).abs() < 0.01
     };
     all.iter().find(is_base).map(|base| of.read_mib_per_second / base.read_mib_per_second - 1.0)
+}
+
+/// Returns the change of the speed of Figure 3's reads against passthrough: of those in turn, if there are any.
+#[must_use]
+pub fn reads_change(fio: &Fio, live: &Live) -> Option<f64> {
+    let is_it = |of: &&EqualReads| of.setup == fio.setup && (of.duplicates_percent - fio.duplicates_percent).abs() < 0.01;
+    let in_turn = live.reads.iter().find(is_it).filter(|of| of.store == fio.store).and_then(|of| equal_change(of, &live.reads));
+    in_turn.or_else(|| change_of(fio, &live.fio, |fio| fio.read_mib_per_second))
 }
 
 /// Returns the change of a value against passthrough.

@@ -64,21 +64,23 @@ pub fn fio(live: &Live) -> String {
     }
     let sizes = sizes(&live.fio);
     let caption = format!("Figure 3: fio on ext4, three threads, random blocks of 4 KiB, buffered, {sizes}, {} cores", live.cores);
-    statements(&FIO) + &fio_table(&caption, &live.fio).html() + &equal(&live.equal)
+    let in_turn = equal("Figure 3's reads, once in the order of the writes, all setups in turn, medians", &live.reads);
+    let same = equal("Reads with the same bytes of cache: by PBN on a volume, by LBN in the page cache of the bare store", &live.equal);
+    statements(&FIO) + &fio_table(&caption, &live.fio).html() + &in_turn + &same
 }
 
-/// Formats the reads with the same bytes of cache.
-fn equal(all: &[EqualReads]) -> String {
+/// Formats reads.
+fn equal(caption: &str, all: &[EqualReads]) -> String {
     if all.is_empty() {
         return String::new();
     }
     let heads =
         ["store, duplicates, load, setup", "cache, MiB", "reads, MiB/s", "against passthrough", "p95, µs", "not read from the device"];
-    let mut table = Table::new("Reads with the same bytes of cache: by PBN on a volume, by LBN in the page cache of the bare store", heads);
+    let mut table = Table::new(caption, heads);
     for of in all {
         table.row([
             format!("{}, {} %, {}, {}", of.store, of.duplicates_percent, of.load, of.setup),
-            number(Some(of.cache_mib), 1),
+            number(of.cache_mib, 1),
             number(Some(of.read_mib_per_second), 1),
             change(equal_change(of, all)),
             number(Some(of.read_p95_us), 0),
