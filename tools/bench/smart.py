@@ -30,7 +30,7 @@ BARE_MIB = int(os.environ.get("ONEFOLD_BENCH_SMART_MIB", "2048"))
 SLOWED_MIB = int(os.environ.get("ONEFOLD_BENCH_SLOWED_MIB", "2048"))
 DUPLICATES = tuple(int(word) for word in os.environ.get("ONEFOLD_BENCH_SMART_DUPLICATES", "0,25,50,75").split(","))
 STORES = os.environ.get("ONEFOLD_BENCH_SMART_STORES", f"bare,{MODEL}").split(",")
-# Of 256 pages, so many writes wait for the device that the 95th percentile is one of them.
+# With 256 pages more than one write in twenty waits for the device, so that the 95th percentile is one of them.
 DIRTY_BYTES = int(os.environ.get("ONEFOLD_BENCH_DIRTY_KIB", "1024")) << 10
 # The memory of the paper as it counts it: 3 MB of fingerprints, and 0.5 MB of skipped blocks, for which a volume has 1.5 MiB here.
 PAPER = "index 3M"

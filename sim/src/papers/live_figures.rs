@@ -17,9 +17,9 @@ pub const STRONG: &str = "ordered strong";
 pub struct LiveRun {
     /// From the first request to the last answer.
     pub seconds: f64,
-    /// Of the server's processes, until everything was flushed.
+    /// Those of the server's processes, until everything was flushed.
     pub server_cpu_seconds: f64,
-    /// Of the processors' packages, where the machine counts them.
+    /// Those of the processors' packages, where the machine counts them.
     pub joules: Option<f64>,
     pub client_units: u64,
     pub units: u64,

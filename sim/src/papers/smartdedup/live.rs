@@ -72,7 +72,7 @@ pub struct Distributed {
     pub write_p99_us: f64,
     pub read_mib_per_second: f64,
     pub read_p99_us: f64,
-    /// As in [`Fio`].
+    /// The same as in [`Fio`].
     pub saved: Option<f64>,
     pub units_ratio: f64,
     pub late_percent: f64,
@@ -85,7 +85,7 @@ pub struct EqualReads {
     pub store: String,
     pub mib: u64,
     pub duplicates_percent: f64,
-    /// How blocks are chosen.
+    /// The order in which blocks are read.
     pub load: String,
     pub read_mib_per_second: f64,
     pub read_p95_us: f64,
