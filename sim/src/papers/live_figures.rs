@@ -1,5 +1,5 @@
-//! Figures 2 (B) and 3 (B) and section 4.5, measured live: `./dev bench live-figures` replays the workloads' traces on a store slowed to the
-//! paper's device, over FUSE and a loop device, and leaves a file, from which the report takes them. Fingerprints are computed there.
+//! Figures 2 (B) and 3 (B) and section 4.5, measured live: `./dev bench live-figures` replays the workloads' traces on a store slowed to
+//! the paper's device, over FUSE and a loop device, and leaves a file, from which the report takes them. Fingerprints are computed there.
 
 use crate::papers::html::{Table, change, number};
 use crate::papers::workloads::{Workload, of_trace};
