@@ -23,8 +23,6 @@ KNOWN_LEAST = 0.999
 # Memory for requests and content that wait for the recorder: the largest there is.
 RING = "64M"
 AGAIN = "record it again when the machine is less busy"
-# The niceness of the recorder.
-HURRIED = -15
 
 
 class Broken(Exception):
@@ -98,13 +96,6 @@ def check(summary):
         raise Broken(f"content is known of {summary['blocks_known']} of {whole} whole blocks; {AGAIN}")
 
 
-def hurry(pid):
-    """Gives the recorder's threads a high priority instead of their low one, so that it keeps up with the load on a busy machine."""
-    for thread in map(int, os.listdir(f"/proc/{pid}/task")):
-        os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
-        os.setpriority(os.PRIO_PROCESS, thread, HURRIED)
-
-
 def record(name, out, cache):
     """Records a load, and returns the summary of the recording and the seconds that the load took."""
     run_load(name, "--prepare", cache)
@@ -115,7 +106,7 @@ def record(name, out, cache):
     try:
         disk.make()
         recorder = onefold.Recorder(None, trace, "--disk", disk.device, "--unkeyed", "md5", "--ring", RING)
-        hurry(recorder.process.pid)
+        recorder.hurry()
         began = time.monotonic()
         work = os.path.join(disk.root, name)
         os.makedirs(work)

@@ -142,48 +142,10 @@ def phone_mix(root, _cache):
             raise onefold.Failed(f"an application ended with {process.exitcode}")
 
 
-# Hadoop, in local mode. The jars come from Maven Central.
-
-HADOOP = "3.3.6"
-POM = """<project><modelVersion>4.0.0</modelVersion><groupId>x</groupId><artifactId>x</artifactId><version>1</version><dependencies>
-{}</dependencies></project>
-"""
-
-
-def hadoop_setup(root, cache):
-    jars = os.path.join(cache, "hadoop")
-    if not glob.glob(os.path.join(jars, "hadoop-mapreduce-examples-*.jar")):
-        names = ("hadoop-common", "hadoop-mapreduce-client-jobclient", "hadoop-mapreduce-client-common", "hadoop-mapreduce-examples")
-        one = "<dependency><groupId>org.apache.hadoop</groupId><artifactId>{}</artifactId><version>{}</version></dependency>\n"
-        os.makedirs(jars, exist_ok=True)
-        with open(os.path.join(jars, "pom.xml"), "w", encoding="ascii") as file:
-            file.write(POM.format("".join(one.format(name, HADOOP) for name in names)))
-        sh(f"cd {jars}; mvn -q -B dependency:copy-dependencies -DoutputDirectory={jars} -DincludeScope=runtime")
-    # The input is the documentation of this machine's packages, instead of that of the kernel.
-    sh(
-        f"mkdir {root}/in {root}/tmp; n=0; find /usr/share/doc /usr/share/perl /usr/lib/python3* -type f -size -512k "
-        f"\\( -name '*.txt' -o -name copyright -o -name 'README*' -o -name '*.pod' -o -name '*.py' \\) 2>/dev/null | sort | head -3000 | "
-        f'while read -r file; do cp "$file" "{root}/in/$((++n)).txt"; done'
-    )
-
-
-def hadoop_grep(root, cache):
-    jars = os.path.join(cache, "hadoop")
-    main = "org.apache.hadoop.examples.ExampleDriver"
-    options = f"-Dhadoop.tmp.dir={root}/tmp -Dmapreduce.cluster.local.dir={root}/tmp/local"
-    # Small inputs joined to splits would be another program: each file is a map task, as in the shipped trace.
-    sh(
-        f"cd {root}; HADOOP_USER_NAME=root java -Xmx1g -cp '{jars}/*' {main} grep {options}"
-        f" file://{root}/in file://{root}/out 'dedup[a-z]*' >{root}/log 2>&1",
-        timeout=1500,
-    )
-
-
 # The format is that of programs.py. A program without a shipped trace is not compared.
 APPLICATIONS = {
     "pgbench": (3, pgbench_setup, pgbench, None, "PostgreSQL under pgbench, one client and eight (needs postgresql)"),
     "browse": (2, browse_setup, browse, None, "headless browser over other local pages than 04_browse_firefox (needs firefox-esr)"),
     "vehicle": (2, vehicle_setup, vehicle, None, "vehicle counting as in 05_vehicle, over drawn traffic (needs OpenCV from PyPI)"),
     "phone-mix": (3, lambda _root, _cache: None, phone_mix, None, "processes like a phone's applications, others than in 10_phone_mix"),
-    "hadoop-grep": (4, hadoop_setup, hadoop_grep, "06_hadoop_grep", "Hadoop in local mode, grep over documentation (needs java and mvn)"),
 }

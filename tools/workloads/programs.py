@@ -6,6 +6,8 @@ import shutil
 import sqlite3
 
 import debian
+import hadoop
+import ycsb
 from applications import APPLICATIONS
 from debian import sh
 
@@ -133,5 +135,10 @@ PROGRAMS = {
     "fio-dup50": (3, nothing, fio(50), "16_fio_dup50", "fio with 50 % of duplicates (synthetic)"),
     "fio-dup75": (3, nothing, fio(75), "16_fio_dup75", "fio with 75 % of duplicates (synthetic)"),
     **APPLICATIONS,
+    **hadoop.HADOOP,
+    **ycsb.YCSB,
     "dd-copy": (4, dd_copy_setup, dd_copy, "17_dd_copy", "files copied again and again"),
 }
+
+# What the JSON beside a shipped trace says of its programs.
+VERSIONS = {**dict.fromkeys(hadoop.HADOOP, hadoop.versions), **ycsb.VERSIONS}

@@ -7,16 +7,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "kit"))
 import onefold  # noqa: E402
 from debian import sh  # noqa: E402
-from programs import PROGRAMS  # noqa: E402
+from programs import PROGRAMS, VERSIONS  # noqa: E402
+from ship import SHIPPED, ship  # noqa: E402
 
-SHIPPED = os.path.join(HERE, "..", "..", "data", "traces")
 # The largest difference in points of duplication between a recorded program and its shipped trace.
 POINTS_MAX = 3
+# The options of a recording that is shipped: names without a key, so that traces can be compared, and all the memory for what waits.
+SHIPPED_AS = ("--unkeyed", "md5", "--ring", "64M")
 
 
 def memory():
@@ -37,8 +40,9 @@ class Device:
             file.truncate(gib << 30)
         self.device = onefold.run("attach", "--passthrough", "--fuse", "--memory", memory(), path).stdout.strip()
 
-    def record(self, trace):
-        self.recorder = onefold.Recorder(self.path, trace)
+    def record(self, trace, *options):
+        self.recorder = onefold.Recorder(self.path, trace, *options)
+        self.recorder.hurry()
 
     def phase(self, name):
         onefold.run("trace", "mark", self.path, name)
@@ -54,15 +58,30 @@ class Device:
         os.unlink(self.path)
 
 
+def timed(step, root, cache):
+    """Runs a step, and returns its seconds."""
+    began = time.monotonic()
+    step(root, cache)
+    return round(time.monotonic() - began, 2)
+
+
 def phase_of(trace, name="run"):
     """Returns what `trace info` counts in a phase."""
     phases = onefold.report("trace", "info", trace)["phases"]
     return next(phase for phase in phases if phase["name"] == name)
 
 
-def record(name, out, place, cache):
+def complete(summary):
+    """Refuses a recording that lacks a request, or the content of a block."""
+    if summary["gaps"] or summary["blocks_known"] < summary["blocks"]:
+        raise onefold.Failed(f"requests or content are missing, record it again: {summary}")
+
+
+def record(name, out, place, cache, is_shipped):
     """Records a program, and returns the result."""
     gib, setup, work, shipped, _ = PROGRAMS[name]
+    if is_shipped and not shipped:
+        raise onefold.Failed("it has no shipped trace")
     trace = os.path.join(out, name)
     shutil.rmtree(trace, ignore_errors=True)
     root = os.path.join(place, "root")
@@ -70,19 +89,19 @@ def record(name, out, place, cache):
     device = Device(os.path.join(place, "disk"), gib)
     mounted = False
     try:
-        device.record(trace)
-        device.phase("mkfs")
+        device.record(trace, *(SHIPPED_AS if is_shipped else ()))
+        # The first phase has its name without a mark.
         sh(f"mkfs.ext4 -q -E lazy_itable_init=1 {device.device}; mount {device.device} {root}")
         mounted = True
         device.phase("setup")
-        setup(root, cache)
+        seconds = {"setup_sec": timed(setup, root, cache)}
         sh(f"sync -f {root}; umount {root}")
         mounted = False
         # The program finds cold caches.
         sh(f"echo 3 >/proc/sys/vm/drop_caches; mount {device.device} {root}")
         mounted = True
         device.phase("run")
-        work(root, cache)
+        seconds["run_sec"] = timed(work, root, cache)
         sh(f"sync -f {root}")
         device.phase("umount")
         sh(f"umount {root}")
@@ -92,6 +111,9 @@ def record(name, out, place, cache):
         if mounted:
             subprocess.run(["umount", root], check=False)
         device.remove()
+    if is_shipped:
+        complete(summary)
+        ship(name, shipped, trace, gib, summary, {**VERSIONS[name](), **seconds})
     ran = phase_of(trace)
     made = {
         "trace": name,
@@ -120,6 +142,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--dir", default=os.environ.get("TMPDIR", "/var/tmp"))
     parser.add_argument("--out", default="target/workloads")
+    parser.add_argument("--ship", action="store_true")
     options = parser.parse_args()
     if options.what == "list":
         for name, (_, _, _, shipped, what) in PROGRAMS.items():
@@ -146,7 +169,7 @@ def main():
     try:
         for name in names:
             try:
-                made = record(name, out, place, cache)
+                made = record(name, out, place, cache, options.ship)
             except (onefold.Failed, subprocess.SubprocessError) as error:
                 failed += 1
                 print(f"{name}: FAILED: {error}", flush=True)
