@@ -7,7 +7,7 @@ use crate::papers::evaluation::{Judged, RowResult, nothing};
 use crate::papers::html::{Table, change, number};
 use crate::papers::published::{ANTICIPATED, ORDERING_ALONE};
 use crate::papers::results::{Mode, Results, range};
-use crate::papers::workloads::{Workload, of_paper};
+use crate::papers::workloads::{Workload, all_of_paper, of_paper};
 use crate::replay::scheme::Scheme;
 
 /// The schemes of the paper's Figure 3, with its anticipation and with all of ours. Dmdedup commits each block alone anyway.
@@ -65,8 +65,8 @@ pub fn table(results: &Results) -> Table {
     heads.extend(["client flushes".to_owned(), "bound".to_owned()]);
     let caption = "Write ratio, strong, in requests of 4 KiB; as recorded below them, with 32 and 1 outstanding";
     let mut table = Table::new(caption, heads);
-    for (name, least, most) in ORDERING_ALONE {
-        let Some(workload) = of_paper(name) else { continue };
+    let workloads = ORDERING_ALONE.into_iter().flat_map(|(name, least, most)| all_of_paper(name).map(move |w| (w, least, most)));
+    for (workload, least, most) in workloads {
         for mode in Mode::OF_BLOCKS.into_iter().chain([Mode::Strong, Mode::Alone]) {
             let Some(none) = results.figures(workload, Scheme::None, mode) else { continue };
             let published = if least < most { format!("{least} to {most}") } else { format!("{least}") };

@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_papers_workloads_are_replayed_in_blocks_too() {
-        let jobs = jobs(&[PathBuf::from("06_hadoop_grep.tsv.zst")]).expect("the models exist");
+        let jobs = jobs(&[PathBuf::from("06b_hadoop_local.tsv.zst")]).expect("the models exist");
         let of_blocks = jobs.iter().filter(|job| job.name().contains("requests of 4 KiB")).count();
         assert_eq!((jobs.len(), of_blocks), (9 * (3 + 3 + 1) + 2 + 3 * 5, 3 * 5));
     }

@@ -79,7 +79,7 @@ impl fmt::Display for Target {
 /// ratios; the log by its allowances.
 #[must_use]
 pub fn judge(results: &Results, own_model: &[(&str, f64)]) -> Vec<Target> {
-    let of_paper = || WORKLOADS.iter().filter(|w| w.paper.is_some());
+    let of_paper = || WORKLOADS.iter().filter(|w| w.is_judged());
     let mut targets: Vec<Target> = of_paper().filter_map(|w| efficiency(results, w)).collect();
     for (name, mode, range) in [("weak", Mode::Weak, SHADOW_WEAK), ("strong", Mode::Strong, SHADOW_STRONG)] {
         targets.extend(of_paper().filter_map(|w| shadow(results, w, name, mode, range)));
