@@ -101,7 +101,7 @@ fn device(f: &Figures) -> [(&'static str, String); 13] {
     ]
 }
 
-fn space(s: &Space) -> [(&'static str, String); 9] {
+fn space(s: &Space) -> [(&'static str, String); 14] {
     [
         ("space_client_blocks", s.client_blocks.to_string()),
         ("space_client_contents", s.client_contents.to_string()),
@@ -112,6 +112,11 @@ fn space(s: &Space) -> [(&'static str, String); 9] {
         ("space_free", or_empty(s.free)),
         ("space_metadata", s.metadata.to_string()),
         ("space_ratio", or_empty(s.ratio)),
+        ("added_client_blocks", s.added.client_blocks.to_string()),
+        ("added_client_contents", s.added.client_contents.to_string()),
+        ("added_linked", or_empty(s.added.linked)),
+        ("added_metadata", s.added.metadata.to_string()),
+        ("added_ratio", or_empty(s.added.ratio)),
     ]
 }
 

@@ -117,6 +117,38 @@ pub struct Space {
     pub metadata: u64,
     /// (linked + metadata) ÷ the client's blocks.
     pub ratio: Option<f64>,
+    /// The space that the phase alone takes.
+    #[serde(default)]
+    pub added: Added,
+}
+
+/// The space that a phase takes, without what was there before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Added {
+    /// The blocks that the client wrote in the phase and that hold something at its end.
+    pub client_blocks: u64,
+    /// Their contents, zeros excluded, that no other block holds.
+    pub client_contents: u64,
+    /// The blocks of the device for them: these contents, and what the scheme stores more than once beyond what it did at the beginning.
+    /// None if the scheme does not know.
+    pub linked: Option<u64>,
+    /// The units of metadata that were written for the first time, and blocks that a log uses for itself beyond those at the beginning.
+    pub metadata: u64,
+    /// (linked + metadata) ÷ the client's blocks; none if there are none.
+    pub ratio: Option<f64>,
+}
+
+impl Added {
+    /// Computes the difference between two moments, where the client wrote `client_blocks` with `client_contents` of their own.
+    #[must_use]
+    pub fn between(then: &Space, now: &Space, (client_blocks, client_contents): (u64, u64)) -> Self {
+        let twice = |space: &Space| space.linked.map(|linked| i128::from(linked) - i128::from(space.client_contents));
+        let more = twice(now).map(|now| now - twice(then).unwrap_or(0));
+        let linked = more.map(|more| u64::try_from(i128::from(client_contents) + more).unwrap_or(0));
+        let metadata = now.metadata.saturating_sub(then.metadata);
+        let ratio = linked.filter(|_| client_blocks > 0).map(|linked| ratio(linked + metadata, client_blocks));
+        Self { client_blocks, client_contents, linked, metadata, ratio }
+    }
 }
 
 #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
@@ -218,6 +250,7 @@ impl Space {
             free: usage.and_then(|f| f.free),
             metadata,
             ratio: usage.map(|f| ratio(f.linked + metadata, client_blocks)),
+            added: Added::default(),
         }
     }
 }
@@ -225,6 +258,14 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_phase_takes_its_own_contents_and_what_was_stored_twice_and_new_metadata() {
+        let space = |client_contents, linked, metadata| Space { client_contents, linked: Some(linked), metadata, ..Space::default() };
+        let added = Added::between(&space(100, 102, 5), &space(160, 165, 9), (80, 60));
+        assert_eq!((added.linked, added.metadata, added.ratio), (Some(63), 4, Some(67.0 / 80.0)));
+        assert_eq!(Added::between(&Space::default(), &Space::default(), (0, 0)).ratio, None);
+    }
 
     #[test]
     fn a_percentile_is_the_least_latency_that_its_share_does_not_exceed() {

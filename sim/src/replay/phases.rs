@@ -1,6 +1,6 @@
 //! The phases of a trace: the accounts at the beginning of each, and the figures of the measured one.
 
-use crate::replay::figures::{Accounts, Figures, Latency, Space};
+use crate::replay::figures::{Accounts, Added, Figures, Latency, Space};
 use crate::replay::flash::Response;
 use std::collections::BTreeMap;
 
@@ -29,8 +29,10 @@ impl Phases {
         Self { name: String::new(), began, latencies: BTreeMap::new(), measured: None, space: Space::default() }
     }
 
-    /// Ends a phase with these accounts and its latencies, and begins the next one.
-    pub fn begins(&mut self, name: String, accounts: Accounts, latencies: Latencies, space: Space) {
+    /// Ends a phase with these accounts and its latencies, and begins the next one. `own` are the blocks that the client wrote in it, and
+    /// their own contents.
+    pub fn begins(&mut self, name: String, accounts: Accounts, latencies: Latencies, mut space: Space, own: (u64, u64)) {
+        space.added = Added::between(&self.space, &space, own);
         self.space = space;
         if self.name == MEASURED {
             self.measured = Some((self.name.clone(), figures(&self.began, &accounts, latencies.clone()), space));

@@ -76,6 +76,7 @@ pub fn replay_with_flash<E: Display>(
 ) -> Result<(Report, Option<Flash>), String> {
     let request_bytes_max = request_bytes_max(&ready.accountant).min(plan.request_bytes_max);
     let mut run = ReplayRun::open(ready, plan)?;
+    run.truth.begin_stretch();
     let mut phases = Phases::new(run.accounts());
     for (number, next) in (1u64..).zip(PlannedRequests::new(records.map(|record| record.map(assume_sizes)), request_bytes_max)) {
         match next.map_err(|e| e.to_string())? {
@@ -193,7 +194,8 @@ impl ReplayRun {
     fn end_phase(&mut self, phases: &mut Phases, next: String) {
         let accounts = self.accounts();
         let space = Space::of(self.truth.live(), accounts.machine.usage, self.rig.device.metadata_units());
-        phases.begins(next, accounts, std::mem::take(&mut self.latencies), space);
+        phases.begins(next, accounts, std::mem::take(&mut self.latencies), space, self.truth.stretch());
+        self.truth.begin_stretch();
     }
 
     /// Waits until everything is answered and delayed work is written.

@@ -8,7 +8,7 @@ use crate::info::Duplication;
 use crate::replay::names::{SECTORS, Words, name_of_words};
 use onefold_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use rustc_hash::FxBuildHasher;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Counts of the client's writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct Truth {
     contents: HashMap<u64, u32, FxBuildHasher>,
     /// The words of contents that are combined from several.
     mixed: HashMap<u64, Words, FxBuildHasher>,
+    /// The blocks that were written since a stretch began; none if none did.
+    written: Option<HashSet<u64, FxBuildHasher>>,
     pub seen: WriteCounts,
 }
 
@@ -80,6 +82,9 @@ impl Truth {
             self.name_over(lbn, words, bytes)
         };
         self.seen.units += 1;
+        if let Some(written) = &mut self.written {
+            written.insert(lbn);
+        }
         let known = self.contents.get(&name).copied();
         let zero = name == 0;
         self.seen.zero += u64::from(zero);
@@ -161,6 +166,25 @@ impl Truth {
         blocks
     }
 
+    /// Begins a stretch: from now on the blocks that are written are noted.
+    pub fn begin_stretch(&mut self) {
+        self.written = Some(HashSet::default());
+    }
+
+    /// Returns the number of blocks that were written in the stretch and hold something, and the number of their contents that no other
+    /// block holds, zeros excluded.
+    #[must_use]
+    pub fn stretch(&self) -> (u64, u64) {
+        let mut blocks = 0;
+        let mut holders: HashMap<u64, u32, FxBuildHasher> = HashMap::default();
+        for name in self.written.iter().flatten().filter_map(|lbn| self.held.get(lbn)) {
+            blocks += 1;
+            *holders.entry(*name).or_insert(0) += 1;
+        }
+        let own = holders.iter().filter(|&(name, count)| *name != 0 && self.contents.get(name) == Some(count)).count();
+        (blocks, own as u64)
+    }
+
     /// Returns the number of blocks that hold something, and the number of different contents that they hold, zeros excluded.
     #[must_use]
     pub fn live(&self) -> (u64, u64) {
@@ -191,6 +215,20 @@ mod tests {
         assert_eq!(t.seen, WriteCounts { units: 6, live: 2, ever: 3, zero: 1 });
         assert!(t.discard(&(0..8192), false) && !t.discard(&(0..8192), false));
         assert_eq!((t.live(), t.mapped()), ((1, 1), vec![2]));
+    }
+
+    #[test]
+    fn a_stretch_owns_what_no_other_block_holds() {
+        let mut t = Truth::default();
+        write(&mut t, 0, 7);
+        assert_eq!(t.stretch(), (0, 0), "none has begun");
+        t.begin_stretch();
+        for (lbn, name) in [(1, 7), (2, 8), (3, 8), (4, 0), (5, 9)] {
+            write(&mut t, lbn, name);
+        }
+        assert_eq!(t.stretch(), (5, 2), "7 was there before, and zeros need no block");
+        t.discard(&(5 * 4096..6 * 4096), false);
+        assert_eq!(t.stretch(), (4, 1));
     }
 
     #[test]
