@@ -18,6 +18,12 @@ pub struct Written {
 }
 
 impl Written {
+    /// Returns the share of metadata in the writes.
+    #[must_use]
+    pub fn metadata_share(&self) -> Option<f64> {
+        self.shares().0
+    }
+
     #[allow(clippy::cast_precision_loss)] // counts of one run are far below 2^52
     fn shares(&self) -> (Option<f64>, Option<f64>) {
         let share = |part: u64, of: u64| (of > 0).then(|| part as f64 / of as f64);

@@ -23,6 +23,8 @@ const fn row(name: &'static str, metadata_per_mille: u64, unique_per_mille: u64)
 pub const EXT4: FileSystem = row("ext4", 189, 612);
 /// Table 1.
 pub const TABLE_1: [FileSystem; 4] = [row("ext2", 116, 985), row("ext3", 280, 576), EXT4, row("nilfs2", 121, 750)];
+/// The shares of metadata in it: the least and the most.
+pub const METADATA: (f64, f64) = (0.116, 0.280);
 
 /// Returns how many times faster a load is with the hint: the least and the most in the text, if it is there, and the sentence.
 #[must_use]
