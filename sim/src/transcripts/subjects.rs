@@ -21,6 +21,8 @@ const LIVES: u64 = 300;
 const SEED: u64 = 1;
 const MODES: [(&str, Modes); 3] = [("ordered", Modes::One(CommitMode::Ordered)), ("log", Modes::One(CommitMode::Log)), ("any", Modes::Any)];
 const SCHEMES: [Scheme; 3] = [Scheme::Ordered, Scheme::Log, Scheme::Packed];
+/// Shipped traces without transcripts: what the engine does with them is like what it does with 06 and 08, and takes longer.
+const LEFT_OUT: [&str; 3] = ["06b_hadoop_local", "07b_ycsb_ferretdb", "08b_ycsb_postgres"];
 const PERSISTENCES: [(&str, Persistence); 2] = [("weak", Persistence::Weak), ("strong", Persistence::Strong)];
 
 /// A run that has a transcript.
@@ -52,7 +54,7 @@ impl fmt::Display for Subject {
 pub fn all() -> Vec<Subject> {
     let counts = figures::scenes().into_iter().map(Subject::Count);
     let cases = figure1::CASES.into_iter().map(|(name, play)| Subject::Figure1(name, play));
-    let replays = WORKLOADS.iter().flat_map(|workload| {
+    let replays = WORKLOADS.iter().filter(|workload| !LEFT_OUT.contains(&workload.trace)).flat_map(|workload| {
         let trace = workload.trace;
         SCHEMES.into_iter().flat_map(move |scheme| PERSISTENCES.map(|persistence| Subject::Replay { trace, scheme, persistence }))
     });
