@@ -47,7 +47,7 @@ pub struct OutOfLineCounts {
 }
 
 impl OutOfLineCounts {
-    /// The LBNs that are still to be looked up: skipped, taken from the buffer, and asked for. Those that were set aside are not among them.
+    /// The LBNs that are still to be looked up: skipped, taken from the buffer, and asked for; not those that were set aside.
     #[must_use]
     pub const fn waiting_lbns(&self) -> u64 {
         self.skipped.lbns() + self.taken.lbns() + self.asked_lbns

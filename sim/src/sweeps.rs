@@ -3,8 +3,8 @@
 //!
 //! 1. The real engine fills the volume with content that does not repeat, over the counting device. Then it is closed, and opened with
 //!    little memory.
-//! 2. A client overwrites single blocks at random places, a little apart. Some have the content of another block of the volume. Most of them
-//!    are not in the index, which has room for a small part of the volume.
+//! 2. A client overwrites single blocks at random places, a little apart. Some have the content of another block. Most of them are not
+//!    in the index, which has room for a small part of the volume.
 //! 3. The volume serves, and the client writes, until a pass over the fingerprint table is over that began with all that was skipped until
 //!    then. The reads are the engine's own count.
 
@@ -107,7 +107,7 @@ fn fill(plan: &Plan) -> Result<Device, String> {
     Ok(volume.rig.device)
 }
 
-/// What a pass over the table costs.
+/// The cost of a pass over the table.
 struct Found {
     counts: OutOfLineCounts,
     /// The units that clients wrote, and the duplicates among them.
@@ -172,9 +172,8 @@ pub fn command(words: &[String]) -> Result<ExitCode, String> {
             },
             "sweep-units" | "sweep-day" => names.push(word.as_str()),
             other => {
-                return Err(format!(
-                    "sweeps has no option {other}; it has sweep-units, sweep-day, --blocks N, --memory-kib N, --mode log|ordered, --seed N, --json"
-                ));
+                let all = "sweep-units, sweep-day, --blocks N, --memory-kib N, --mode log|ordered, --seed N, --json";
+                return Err(format!("sweeps has no option {other}; it has {all}"));
             }
         }
     }

@@ -16,6 +16,7 @@ mod blocks;
 mod due;
 mod gather;
 mod naming;
+mod passes;
 mod sieve;
 mod sweep;
 
@@ -23,14 +24,13 @@ use crate::answers::Answers;
 use crate::format::page::{PageId, Region};
 use crate::index::{NamedLbn, Ranges, Skipped};
 use crate::interface::Deduplicate;
-use crate::schedule::Task;
+use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::GRANULE_BLOCKS;
 use crate::stats::OutOfLineCounts;
 use crate::store::{BlocksRead, Store};
 use crate::units::{Epoch, Lbn, Pbn, Time, count};
-use due::{is_save_due, is_urgent};
-use sieve::{Sieve, SieveStep};
+use sieve::Sieve;
 use std::collections::BTreeMap;
 
 /// Work that somebody waits for reads this number of times as fast.
@@ -52,7 +52,7 @@ enum OutOfLineStage {
     /// The fingerprint table is compared with the candidates, from the entry of this block on.
     Sweep(Pbn),
     /// It is sieved for what was set aside.
-    Sieve(SieveStep),
+    Sieve,
 }
 
 /// The work out of line, and how far it is.
@@ -63,6 +63,8 @@ pub(crate) struct OutOfLine {
     /// While they are swept, they are in order of their tags.
     candidates: Vec<NamedLbn>,
     sieve: Sieve,
+    /// The reason why nothing that is skipped during a pass can be set aside now.
+    blocked_aside: Option<Blocked>,
     /// The blocks that it has read, and its reads that are under way.
     known: BlocksRead,
     reading: u64,
@@ -70,7 +72,7 @@ pub(crate) struct OutOfLine {
     read_singly_until: Pbn,
     /// The blocks that candidates have left for later places, in these epochs: until later, their counts have the links that are gone.
     left: BTreeMap<Pbn, Epoch>,
-    /// What this batch has is set aside.
+    /// The candidates of this batch are set aside.
     is_setting_aside: bool,
     /// The volume was full during this sweep.
     makes_room: bool,
@@ -97,7 +99,8 @@ impl OutOfLine {
             stage: OutOfLineStage::Idle,
             batch: Skipped::new(0, 0, false),
             candidates: Vec::new(),
-            sieve: Sieve::new(store.sieve_bytes(), store.geometry.data_blocks),
+            sieve: Sieve::new(store.sieve_bytes(), &store.geometry),
+            blocked_aside: None,
             known: BlocksRead::default(),
             reading: 0,
             read_singly_until: Pbn(0),
@@ -135,7 +138,7 @@ impl OutOfLine {
     }
 
     pub fn counts(&self, store: &Store) -> OutOfLineCounts {
-        let is_passing = matches!(self.stage, OutOfLineStage::Sieve(_)) || self.is_pass_due(store);
+        let is_passing = matches!(self.stage, OutOfLineStage::Sieve) || self.is_pass_due(store);
         OutOfLineCounts {
             is_on: store.settings.finds_out_of_line(),
             is_paused: store.uncompared.is_paused,
@@ -147,7 +150,7 @@ impl OutOfLine {
             candidates: if is_passing { self.sieve.candidates() } else { count(self.candidates.len()) },
             swept_pages: match self.stage {
                 OutOfLineStage::Sweep(next) => next.0 / GRANULE_BLOCKS,
-                OutOfLineStage::Sieve(_) => self.sieve.sieved_pages(),
+                OutOfLineStage::Sieve => self.sieve.sieved_pages(),
                 _ => 0,
             },
             pages: store.geometry.pages_of_blocks(Region::Fingerprints),
@@ -206,8 +209,7 @@ impl OutOfLine {
             }
             OutOfLineStage::Gather => self.gather(store),
             OutOfLineStage::Sweep(next) => self.sweep(store, scheme, answers, next),
-            OutOfLineStage::Sieve(SieveStep::Compare { at, page }) => self.compare_of_sieve(store, scheme, answers, (at, page)),
-            OutOfLineStage::Sieve(step) => self.go_on_sieving(store, step),
+            OutOfLineStage::Sieve => self.go_on_sieving(store, scheme, answers),
         }
     }
 
@@ -238,4 +240,18 @@ impl OutOfLine {
             store.uncompared.end(store.io.now);
         }
     }
+}
+
+/// Whether somebody waits for it: who has asked for it, or writes that find no room.
+fn is_urgent(store: &Store) -> bool {
+    store.uncompared.is_asked || store.space.is_full()
+}
+
+/// The time at which the superblock has to be written again, unless it is being written.
+fn save_at(store: &Store) -> Option<Time> {
+    store.uncompared.save_at().filter(|_| !store.medium.is_busy && !store.is_read_only())
+}
+
+fn is_save_due(store: &Store) -> bool {
+    save_at(store).is_some_and(|at| at <= store.io.now)
 }

@@ -136,8 +136,8 @@ impl SkippedCounts {
 }
 
 impl Skipped {
-    /// Makes an empty buffer of `bytes`. An eighth is for LBNs alone, an eighth for ranges. `has_blocks`: it knows the blocks of entries with
-    /// a fingerprint.
+    /// Makes an empty buffer of `bytes`. An eighth is for LBNs alone, an eighth for ranges. `has_blocks`: it knows the blocks of entries
+    /// with a fingerprint.
     pub fn new(bytes: u64, logical_blocks: u64, has_blocks: bool) -> Self {
         let named_max = index(bytes / 8 * 6 / (NAMED_BYTES + if has_blocks { BLOCK_BYTES } else { 0 }));
         let unnamed_max = index(bytes / 8 / UNNAMED_BYTES);

@@ -94,7 +94,7 @@ fn candidates_wait_until_a_pass_over_the_table_is_worth_it() {
     }
 }
 
-/// What is skipped during a pass is set aside for the next one, and is not compared by this one.
+/// LBNs that are skipped during a pass are set aside for the next one, and are not compared by this one.
 #[test]
 fn what_comes_while_a_pass_is_under_way_is_for_the_next_one() {
     for mode in MODES {

@@ -5,7 +5,6 @@
 //! 2. Nothing of a carrier is believed but what the volume made for that place and the entry names.
 //! 3. Mappings that wait for what was read are made as soon as it arrives: the pause for the rate of reads comes after that.
 
-use super::sieve::SieveStep;
 use super::{OutOfLine, OutOfLineStage};
 use crate::answers::Answers;
 use crate::fingerprint::Digest;
@@ -118,7 +117,7 @@ impl OutOfLine {
                 let is_loaded = store.tables.pages.get(id).is_some();
                 if is_loaded { self.compare_page(store, scheme, answers, id, next) } else { Ok(()) }
             }
-            OutOfLineStage::Sieve(SieveStep::Compare { at, page }) => self.compare_found(store, scheme, answers, (at, page)),
+            OutOfLineStage::Sieve => self.compare_found(store, scheme, answers),
             _ => Ok(()),
         };
     }

@@ -1,6 +1,6 @@
 //! The times at which the work out of line begins and goes on.
 
-use super::{OutOfLine, OutOfLineStage};
+use super::{OutOfLine, OutOfLineStage, is_save_due, is_urgent, save_at};
 use crate::format::page::Region;
 use crate::store::Store;
 use crate::units::Time;
@@ -8,9 +8,9 @@ use crate::units::Time;
 /// A sweep that reads more than this number of pages for each candidate waits this number of times as long.
 const PAGES_A_CANDIDATE: u64 = 1;
 const RARE: u64 = 20;
-/// The most units that it reads on a large volume for each that clients have written, and for none.
+/// The most units that it reads on a large volume for each that clients have written; and more than one step reads.
 const READS_A_WRITE: u64 = 2;
-const READS_AHEAD: u64 = 1024;
+const READS_A_STEP: u64 = 128;
 
 impl OutOfLine {
     /// Whether it has nothing to do now, or waits for a page.
@@ -36,8 +36,8 @@ impl OutOfLine {
 
     /// Whether clients have written enough for more reads.
     fn may_read(&self, store: &Store) -> bool {
-        let most = READS_A_WRITE.saturating_mul(store.io.ledger.client_units).saturating_add(READS_AHEAD);
-        !self.sieve.has_memory() || self.makes_room || is_urgent(store) || self.read_units < most
+        let most = READS_A_WRITE.saturating_mul(store.io.ledger.client_units);
+        !self.sieve.has_memory() || self.makes_room || is_urgent(store) || self.read_units + READS_A_STEP <= most
     }
 
     fn is_due(&self, store: &Store) -> bool {
@@ -70,18 +70,4 @@ impl OutOfLine {
         }
         if self.is_due(store) { self.pause } else { self.begins_at(store) }
     }
-}
-
-/// Whether somebody waits for it: who has asked for it, or writes that find no room.
-pub(super) fn is_urgent(store: &Store) -> bool {
-    store.uncompared.is_asked || store.space.is_full()
-}
-
-/// The time at which the superblock has to be written again, unless it is being written.
-fn save_at(store: &Store) -> Option<Time> {
-    store.uncompared.save_at().filter(|_| !store.medium.is_busy && !store.is_read_only())
-}
-
-pub(super) fn is_save_due(store: &Store) -> bool {
-    save_at(store).is_some_and(|at| at <= store.io.now)
 }

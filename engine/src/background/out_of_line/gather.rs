@@ -70,7 +70,7 @@ impl OutOfLine {
 
     /// Sets a candidate aside. Where there is no room, it is compared by a sweep, with what is left of its batch.
     fn set_aside(&mut self, store: &mut Store, candidate: NamedLbn, low: u32) -> Result<(), PageId> {
-        match self.sieve.set_aside(store, candidate, low, false) {
+        match self.sieve.set_aside(store, candidate, low) {
             Ok(()) => Ok(()),
             Err(Blocked::Page(page)) => Err(page),
             Err(_) => {

@@ -8,7 +8,7 @@
 //!    candidate that lies there alone stays there.
 //! 4. What was found is compared and mapped as after a sweep (`sweep.rs`): whatever led there is advice. Where the pairs fill their room,
 //!    the rest of the table comes after that.
-//! 5. Carriers of many slots have tags too short to tell among so many blocks. They are left to sweeps of smaller volumes.
+//! 5. Carriers of many slots have short tags, which say little on a volume of this size. They are left to sweeps of smaller volumes.
 //! 6. What is skipped while a pass is under way is set aside for the next one.
 //! 7. When the volume is full, the blocks are given back at once, and the candidates are gathered again.
 
@@ -18,7 +18,8 @@ mod pages;
 mod pass;
 
 use crate::format::entry::{FingerprintEntry, Kind};
-use crate::format::page::Region;
+use crate::format::geometry::Geometry;
+use crate::format::page::{PageId, Region};
 use crate::format::unit;
 use crate::index::{NamedLbn, TagLayout};
 use crate::schedule::Blocked;
@@ -46,10 +47,10 @@ const PAIR_PAGES_A_PAGE: usize = 3;
 
 /// The step of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SieveStep {
+enum Step {
     /// The keys of the candidates on this page enter the filter.
     Fill { page: usize },
-    /// The table is sieved, from the entry of this block on.
+    /// The table is sieved.
     Table,
     /// The pairs on this page are sieved again.
     Again { page: usize },
@@ -57,8 +58,26 @@ pub(super) enum SieveStep {
     Load { page: usize },
     /// The candidates on this page are joined with the pairs that are loaded.
     Join { page: usize },
-    /// What was found is compared, from this place on. The candidates on the next page are joined after that.
+    /// The blocks that were found are compared, from this place on. The candidates on the next page are joined after that.
     Compare { at: usize, page: usize },
+}
+
+/// The way on of a pass after a step.
+pub(super) enum Sifted {
+    /// It goes on at once.
+    Goes,
+    /// This page is being read, by one of this number of reads.
+    Page(PageId, u64),
+    /// Pages of the sieve are read, which count as this number of reads.
+    Reads(u64),
+    /// Pages of the sieve are being written.
+    Writes,
+    /// There is no free block.
+    NoRoom,
+    /// Blocks are to be compared.
+    Found,
+    /// The pass is over.
+    Over,
 }
 
 /// The candidates that were set aside, and how far a pass over the table is.
@@ -67,11 +86,13 @@ pub(super) struct Sieve {
     bytes: u64,
     /// The layout of pairs: a block, and whether it is a carrier.
     layout: TagLayout,
+    /// The layout of candidates.
+    layout_of_candidates: TagLayout,
+    /// The step of the pass that is under way.
+    step: Option<Step>,
     candidates: Pages<CANDIDATE_BYTES>,
     /// Those that came while a pass is under way: they are for the next one.
     later: Pages<CANDIDATE_BYTES>,
-    /// The reason why none of these can be set aside now.
-    later_waits: Option<Blocked>,
     pairs: Pages<PAIR_BYTES>,
     /// The pairs before they were sieved again.
     former: Option<Former>,
@@ -92,13 +113,14 @@ pub(super) struct Sieve {
 
 impl Sieve {
     /// A sieve with this much memory: none on a small volume.
-    pub fn new(bytes: u64, data_blocks: u64) -> Self {
+    pub fn new(bytes: u64, geometry: &Geometry) -> Self {
         Self {
             bytes,
-            layout: TagLayout::new(data_blocks * 2),
+            layout: TagLayout::new(geometry.data_blocks * 2),
+            layout_of_candidates: TagLayout::new(geometry.logical_blocks),
+            step: None,
             candidates: Pages::default(),
             later: Pages::default(),
-            later_waits: None,
             pairs: Pages::default(),
             former: None,
             filter: Filter::default(),
@@ -153,12 +175,17 @@ impl Sieve {
         self.later.entries()
     }
 
-    /// Sets a candidate aside, of which a block was written or is meant. `is_later`: it is for the next pass.
+    /// Whether a pass is under way.
+    pub const fn is_passing(&self) -> bool {
+        self.step.is_some()
+    }
+
+    /// Sets a candidate aside, of which a block was written or is meant: for the next pass.
     ///
     /// # Errors
     /// When a page has to be loaded first, or there is no room.
-    pub fn set_aside(&mut self, store: &mut Store, candidate: NamedLbn, low: u32, is_later: bool) -> Result<(), Blocked> {
-        let pages = if is_later { &mut self.later } else { &mut self.candidates };
+    pub fn set_aside(&mut self, store: &mut Store, candidate: NamedLbn, low: u32) -> Result<(), Blocked> {
+        let pages = if self.step.is_some() { &mut self.later } else { &mut self.candidates };
         pages.reserve(store, 1)?;
         let mut entry = [0; CANDIDATE_BYTES];
         entry[..8].copy_from_slice(&candidate.bits().to_le_bytes());
@@ -167,12 +194,12 @@ impl Sieve {
         Ok(())
     }
 
-    /// Gives the blocks of a pass back. Its candidates are forgotten, and those of the next one take their place.
-    fn give_back(&mut self, store: &mut Store) {
+    /// Ends a pass, and gives its blocks back. Its candidates are forgotten, and those of the next one take their place.
+    pub fn end_pass(&mut self, store: &mut Store) {
         self.candidates.give_back(store);
-        (self.candidates, self.later_waits) = (std::mem::take(&mut self.later), None);
+        self.candidates = std::mem::take(&mut self.later);
         self.pairs.give_back(store);
-        (self.filter, self.former, self.arrived, self.table) = (Filter::default(), None, None, Pbn(0));
+        (self.step, self.filter, self.former, self.arrived, self.table) = (None, Filter::default(), None, None, Pbn(0));
         (self.loaded, self.found, self.blocks) = Default::default();
     }
 
@@ -213,5 +240,5 @@ impl Sieve {
 
 /// A candidate or a pair, from its bytes.
 fn named(entry: &[u8]) -> NamedLbn {
-    NamedLbn::of_bits(u64::from_le_bytes(entry[..8].try_into().expect("eight bytes")))
+    NamedLbn::of_bits(entry.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)))
 }

@@ -60,17 +60,6 @@ impl OutOfLine {
         store.io.schedule.more_background = true;
     }
 
-    /// Goes on to compare what the sieve has found.
-    pub(super) fn compare_of_sieve(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, from: (usize, usize)) {
-        match self.compare_found(store, scheme, answers, from) {
-            Ok(()) => {}
-            Err(Blocked::Page(missing)) => self.wait(store, missing, 1),
-            Err(Blocked::Compare(missing)) => self.read_targets(store, missing),
-            Err(Blocked::Carrier(missing)) => self.read_carriers(store, [missing]),
-            Err(_) => self.wait_for_room(store),
-        }
-    }
-
     /// Waits until there is room for another record.
     pub(super) fn wait_for_room(&mut self, store: &Store) {
         self.pause = Some(store.io.now.plus_ms(CROWDED_MS));

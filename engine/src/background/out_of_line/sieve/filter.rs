@@ -1,5 +1,7 @@
 //! A Bloom filter for the keys of candidates. It lets every key through that was added, and few others.
 
+use crate::units::index;
+
 /// Places at which a key sets a bit. With five to eight bits for each key, three let about as few others through as any number.
 const PLACES: u64 = 3;
 
@@ -30,14 +32,20 @@ impl Filter {
     }
 
     fn places(&self, key: u64) -> [usize; PLACES as usize] {
-        let bits = self.bits.len() as u128 * 64;
+        let bits = self.bits.len() as u64 * 64;
         let hash = mixed(key ^ mixed(self.salt));
         let step = mixed(hash) | 1;
         std::array::from_fn(|i| {
             let hash = hash.wrapping_add(step.wrapping_mul(i as u64));
-            usize::try_from((u128::from(hash) * bits) >> 64).expect("within the filter")
+            index(below(hash, bits))
         })
     }
+}
+
+/// A number below `most`, which depends on all of `hash`.
+fn below(hash: u64, most: u64) -> u64 {
+    let [.., a, b, c, d, e, f, g, h] = (u128::from(hash) * u128::from(most)).to_be_bytes()[..8] else { return 0 };
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// Mixes the bits of a number (the finalizer of MurmurHash3).

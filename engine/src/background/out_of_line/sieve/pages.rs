@@ -25,7 +25,7 @@ pub(super) struct Pages<const BYTES: usize> {
     generation: u32,
 }
 
-/// What was in pages before they were begun anew: it can still be read, up to the page that is written next.
+/// The entries of pages before these were begun anew: they can still be read, up to the page that is written next.
 pub(super) struct Former {
     written: usize,
     last: Vec<u8>,

@@ -1,0 +1,130 @@
+//! Passes of the sieve over the fingerprint table, on a large volume: when they begin and end, and the comparison of what they find.
+
+use super::sieve::Sifted;
+use super::{OutOfLine, OutOfLineStage};
+use crate::answers::Answers;
+use crate::io::Arrived;
+use crate::schedule::{Blocked, Task};
+use crate::scheme::Scheme;
+use crate::store::Store;
+use crate::units::Pbn;
+
+impl OutOfLine {
+    /// Whether a pass over the table is to begin.
+    pub(super) fn is_pass_due(&self, store: &Store) -> bool {
+        let is_all_gathered = self.batch.is_empty() && self.asked.first().is_none();
+        let candidates = self.sieve.candidates();
+        candidates > 0 && (candidates >= self.sieve.candidates_max(store) || store.uncompared.is_asked && is_all_gathered)
+    }
+
+    pub(super) fn begin_pass(&mut self, store: &mut Store) {
+        self.looked_up += self.sieve.candidates();
+        self.sieve.begin_pass();
+        self.stage = OutOfLineStage::Sieve;
+        store.io.schedule.more_background = true;
+    }
+
+    /// Goes on with the pass that is under way.
+    pub(super) fn go_on_sieving(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
+        match self.sieve.go_on(store, self.reading > 0) {
+            Sifted::Goes => store.io.schedule.more_background = true,
+            Sifted::Page(page, reads) => self.wait(store, page, reads),
+            Sifted::Reads(reads) => {
+                self.reading += 1;
+                self.pause_after_reads(store, reads);
+            }
+            Sifted::Writes => self.waits = true,
+            Sifted::NoRoom => self.give_up_sieve(store),
+            Sifted::Found => self.go_on_comparing(store, scheme, answers),
+            Sifted::Over => self.end_pass(store),
+        }
+    }
+
+    fn go_on_comparing(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
+        if self.candidates.is_empty() {
+            self.forget_left(store);
+            self.candidates = self.sieve.candidates_found();
+        }
+        match self.compare_found(store, scheme, answers) {
+            Ok(()) => store.io.schedule.more_background = true,
+            Err(Blocked::Page(missing)) => self.wait(store, missing, 1),
+            Err(Blocked::Compare(missing)) => self.read_targets(store, missing),
+            Err(Blocked::Carrier(missing)) => self.read_carriers(store, [missing]),
+            Err(_) => self.wait_for_room(store),
+        }
+    }
+
+    /// Compares the candidates with the blocks that may have their content.
+    pub(super) fn compare_found(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> Result<(), Blocked> {
+        while let Some(pbn) = self.sieve.block_found() {
+            self.compare_block(store, scheme, answers, pbn)?;
+            self.sieve.block_compared();
+        }
+        self.candidates.clear();
+        Ok(())
+    }
+
+    /// Ends with what was set aside: all of it was compared.
+    fn end_pass(&mut self, store: &mut Store) {
+        self.end_sweep(store);
+        self.sieve.end_pass(store);
+        store.io.schedule.more_background = true;
+    }
+
+    /// Gives the blocks back. What is being compared, or waits for it, is gathered again.
+    #[cold]
+    pub(super) fn give_up_sieve(&mut self, store: &mut Store) {
+        // Those of the next pass, too.
+        (0..2).for_each(|_| self.sieve.end_pass(store));
+        self.candidates.clear();
+        self.known.clear();
+        let left = store.uncompared.under_way().chain(store.uncompared.skipped());
+        left.for_each(|(first, end)| self.asked.add(first, end));
+        self.stage = OutOfLineStage::Idle;
+        store.io.schedule.more_background = true;
+    }
+
+    /// Whether the candidates of a batch are set aside.
+    pub(super) fn sets_aside(&self, store: &Store) -> bool {
+        self.sieve.has_memory() && !store.space.lacks_room_for_others(store.io.stage)
+    }
+
+    /// Whether LBNs that are skipped during a pass have to be set aside now, whatever the pass waits for.
+    pub(super) fn sets_aside_meanwhile(&self, store: &Store) -> bool {
+        let may = match self.blocked_aside {
+            None => true,
+            Some(Blocked::Page(page)) => store.tables.pages.peek(page).is_some(),
+            Some(_) => false,
+        };
+        let has_many = store.skipped.is_nearly_full() && store.skipped.last_named().is_some();
+        may && self.sieve.is_passing() && has_many && self.sets_aside(store)
+    }
+
+    /// Sets aside for the next pass what is skipped meanwhile.
+    pub(super) fn set_aside_meanwhile(&mut self, store: &mut Store) {
+        self.blocked_aside = None;
+        while let Some((candidate, low)) = store.skipped.last_named() {
+            if let Err(blocked) = self.sieve.set_aside(store, candidate, low) {
+                if let Blocked::Page(page) = blocked {
+                    store.tables.wait(&mut store.io, page, Task::OutOfLine);
+                }
+                self.blocked_aside = Some(blocked);
+                return;
+            }
+            store.skipped.remove_last_named();
+        }
+    }
+
+    /// Pages of the sieve have arrived.
+    pub fn sieve_pages_arrived(&mut self, store: &mut Store, first: Pbn, arrived: &Arrived) {
+        self.sieve.pages_arrived(first, arrived);
+        self.reading -= 1;
+        store.io.schedule.push(Task::OutOfLine);
+    }
+
+    /// A page of the sieve was written.
+    pub fn sieve_page_written(&mut self, store: &mut Store) {
+        self.sieve.page_written();
+        store.io.schedule.push(Task::OutOfLine);
+    }
+}
