@@ -1,9 +1,9 @@
 //! A Bloom filter for the keys of candidates. It lets every key through that was added, and few others.
 
-use crate::units::index;
+use crate::units::{count, index};
 
 /// Places at which a key sets a bit. With five to eight bits for each key, three let about as few others through as any number.
-const PLACES: u64 = 3;
+const PLACES: usize = 3;
 
 /// The filter.
 #[derive(Default)]
@@ -31,12 +31,12 @@ impl Filter {
         self.places(key).into_iter().all(|place| self.bits[place / 64] >> (place % 64) & 1 == 1)
     }
 
-    fn places(&self, key: u64) -> [usize; PLACES as usize] {
-        let bits = self.bits.len() as u64 * 64;
+    fn places(&self, key: u64) -> [usize; PLACES] {
+        let bits = count(self.bits.len()) * 64;
         let hash = mixed(key ^ mixed(self.salt));
         let step = mixed(hash) | 1;
         std::array::from_fn(|i| {
-            let hash = hash.wrapping_add(step.wrapping_mul(i as u64));
+            let hash = hash.wrapping_add(step.wrapping_mul(count(i)));
             index(below(hash, bits))
         })
     }
@@ -44,8 +44,7 @@ impl Filter {
 
 /// A number below `most`, which depends on all of `hash`.
 fn below(hash: u64, most: u64) -> u64 {
-    let [.., a, b, c, d, e, f, g, h] = (u128::from(hash) * u128::from(most)).to_be_bytes()[..8] else { return 0 };
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    u64::try_from((u128::from(hash) * u128::from(most)) >> u64::BITS).unwrap_or_default()
 }
 
 /// Mixes the bits of a number (the finalizer of MurmurHash3).
