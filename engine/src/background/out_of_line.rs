@@ -172,6 +172,9 @@ impl OutOfLine {
         if is_save_due(store) {
             scheme.update_superblock(store);
         }
+        if self.gives_room_back(store) {
+            self.give_up_sieve(store);
+        }
         if self.sets_aside_meanwhile(store) {
             self.set_aside_meanwhile(store);
         }
@@ -180,9 +183,6 @@ impl OutOfLine {
         }
         self.pause = None;
         self.makes_room |= store.space.is_full();
-        if store.space.is_full() && self.sieve.blocks() > 0 {
-            return self.give_up_sieve(store);
-        }
         match self.stage {
             OutOfLineStage::Idle if self.is_pass_due(store) => self.begin_pass(store),
             OutOfLineStage::Idle => {

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::media::{backwards, blank, pattern};
 use crate::out_of_line::{BLOCKS, COPY, SOON_MS, ask, counts, discard, is_sound, on_demand, reads, write_content};
 use onefold_engine::format::CommitMode;
-use onefold_engine::interface::{Class, Event, Notice, Reply};
+use onefold_engine::interface::{Class, Deduplicate, Event, Notice, Reply};
 use onefold_engine::settings::Settings;
 
 /// The bytes of a volume whose fingerprint table has 164 pages: a pass is for 109 candidates.
@@ -128,7 +128,12 @@ fn what_an_earlier_opening_left_is_compared_at_the_rate_of_writes() {
         let mut m = Machine::open(medium, at_once(mode));
         m.feed(Event::Tick);
         m.pass_ms(100 * SOON_MS);
-        assert!(counts(&m).read_units < 1200, "{mode:?}: {:?}", counts(&m));
+        let waiting = counts(&m);
+        assert!(waiting.read_units == 0 && waiting.skipped.lbns_in_ranges + waiting.taken.lbns_in_ranges > 0, "{mode:?}: {waiting:?}");
+        (0..BLOCKS).for_each(|n| write_content(&mut m, 5000 + n, 5000 + n));
+        m.flush();
+        m.pass_ms(100 * SOON_MS);
+        assert!((1..=2 * BLOCKS).contains(&counts(&m).read_units), "{mode:?}: {:?}", counts(&m));
         is_sound(m, at_once(mode));
     }
 }
@@ -222,6 +227,31 @@ fn a_full_volume_gets_the_blocks_back() {
         assert!((0..2 * BLOCKS).all(|n| reads(&mut m, 7 * n, n % BLOCKS)), "{mode:?}");
         let medium = m.close();
         assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
+    }
+}
+
+/// Also where the work is paused, and what was set aside is gathered again when it goes on.
+#[test]
+fn a_full_volume_gets_the_blocks_back_from_work_that_is_paused() {
+    for mode in MODES {
+        let settings = || Settings { full_wait_ms: 0, ..at_once(mode) };
+        let mut m = Machine::open(blank(LARGE, Some(100_000)), settings());
+        m.feed(Event::Tick);
+        (0..40).for_each(|n| write_content(&mut m, 7 * n, n % 20));
+        // Zeros are no candidates, and let it read.
+        (0..100).for_each(|n| m.write(4096 * (1000 + n), &[0; 4096]));
+        m.flush();
+        m.pass_ms(SOON_MS);
+        let aside = counts(&m);
+        assert!(aside.aside_blocks > 0 && aside.aside_lbns > 20 && aside.linked == 0, "{mode:?}: {aside:?}");
+        m.feed(Event::Deduplicate(Deduplicate::Pause));
+        let is_full = (0..100_000 - 10_000).any(|n| fails(&m.request_write(4096 * (10_000 + n), &pattern(5000 + n, 4096))));
+        m.pass_ms(1);
+        assert!(is_full && counts(&m).aside_blocks == 0, "{mode:?}: {:?}", counts(&m));
+        m.feed(Event::Deduplicate(Deduplicate::Resume));
+        m.pass_ms(100 * SOON_MS);
+        assert!(counts(&m).linked >= 19, "{mode:?}: {:?}", counts(&m));
+        assert!((0..40).all(|n| reads(&mut m, 7 * n, n % 20)), "{mode:?}");
     }
 }
 

@@ -16,6 +16,7 @@ impl OutOfLine {
     /// Whether it has nothing to do now, or waits for a page.
     pub fn rests(&self, store: &Store) -> bool {
         !is_save_due(store)
+            && !self.gives_room_back(store)
             && !self.sets_aside_meanwhile(store)
             && (self.waits || !self.has_work(store) || !self.may_work(store) || !self.is_due(store))
     }

@@ -34,6 +34,7 @@ impl OutOfLine {
                 self.pause_after_reads(store, reads);
             }
             Sifted::Writes => self.waits = true,
+            Sifted::NoRoom if self.sieve.is_writing() => self.waits = true,
             Sifted::NoRoom => self.give_up_sieve(store),
             Sifted::Found => self.go_on_comparing(store, scheme, answers),
             Sifted::Over => self.end_pass(store),
@@ -69,6 +70,11 @@ impl OutOfLine {
         self.end_sweep(store);
         self.sieve.end_pass(store);
         store.io.schedule.more_background = true;
+    }
+
+    /// Whether a full volume is to get the blocks back now: whatever the work waits for, but for what is under way on them (R7).
+    pub(super) fn gives_room_back(&self, store: &Store) -> bool {
+        store.space.is_full() && self.sieve.blocks() > 0 && self.reading == 0 && !self.sieve.is_writing()
     }
 
     /// Gives the blocks back. What is being compared, or waits for it, is gathered again.

@@ -175,6 +175,11 @@ impl Sieve {
         self.later.entries()
     }
 
+    /// Whether pages are being written. Until they are, their blocks are in use (R7).
+    pub const fn is_writing(&self) -> bool {
+        self.writing > 0
+    }
+
     /// Whether a pass is under way.
     pub const fn is_passing(&self) -> bool {
         self.step.is_some()
