@@ -63,7 +63,7 @@ pub(crate) struct OutOfLine {
     /// While they are swept, they are in order of their tags.
     candidates: Vec<NamedLbn>,
     sieve: Sieve,
-    /// The reason why nothing that is skipped during a pass can be set aside now.
+    /// The reason why nothing that is skipped can be set aside now.
     blocked_aside: Option<Blocked>,
     /// The blocks that it has read, and its reads that are under way.
     known: BlocksRead,
@@ -97,7 +97,7 @@ impl OutOfLine {
         }
         Self {
             stage: OutOfLineStage::Idle,
-            batch: Skipped::new(0, 0, false),
+            batch: store.skipped.another(),
             candidates: Vec::new(),
             sieve: Sieve::new(store.sieve_bytes(), &store.geometry),
             blocked_aside: None,
@@ -138,14 +138,15 @@ impl OutOfLine {
     }
 
     pub fn counts(&self, store: &Store) -> OutOfLineCounts {
-        let is_passing = matches!(self.stage, OutOfLineStage::Sieve) || self.is_pass_due(store);
+        let is_passing = matches!(self.stage, OutOfLineStage::Sieve);
+        let asked_aside = if store.uncompared.is_asked { self.sieve.awaited() } else { 0 };
         OutOfLineCounts {
             is_on: store.settings.finds_out_of_line(),
             is_paused: store.uncompared.is_paused,
             skipped: store.skipped.counts(),
             taken: self.batch.counts(),
-            asked_lbns: self.asked.lbns(),
-            aside_lbns: if is_passing { self.sieve.later() } else { self.sieve.candidates() },
+            asked_lbns: self.asked.lbns() + asked_aside,
+            aside_lbns: self.sieve.aside() - asked_aside,
             aside_blocks: self.sieve.blocks(),
             candidates: if is_passing { self.sieve.candidates() } else { count(self.candidates.len()) },
             swept_pages: match self.stage {
@@ -186,19 +187,16 @@ impl OutOfLine {
         match self.stage {
             OutOfLineStage::Idle if self.is_pass_due(store) => self.begin_pass(store),
             OutOfLineStage::Idle => {
-                if self.batch.named_max() == 0 {
-                    self.batch = store.skipped.another();
-                }
+                self.blocked_aside = None;
                 if self.batch.is_empty() {
                     std::mem::swap(&mut self.batch, &mut store.skipped);
                     store.uncompared.begin();
+                    self.sieve.await_all();
                 }
                 self.stage = OutOfLineStage::Await(store.tables.open.number);
                 store.io.schedule.more_background = true;
             }
-            OutOfLineStage::Await(epoch) if !store.tables.is_durable(epoch) => {
-                self.pause = Some(store.io.now.plus_ms(COMMIT_MS));
-            }
+            OutOfLineStage::Await(epoch) if !store.tables.is_durable(epoch) => self.wait_for_commit(store),
             OutOfLineStage::Await(_) => {
                 self.is_setting_aside = self.sets_aside(store);
                 if !self.is_setting_aside {
@@ -229,14 +227,22 @@ impl OutOfLine {
         self.pause = Some(store.io.now.plus_ns((reads * 1_000_000_000).div_ceil(rate)));
     }
 
+    /// Waits until the open epoch may be durable.
+    fn wait_for_commit(&mut self, store: &Store) {
+        self.pause = Some(store.io.now.plus_ms(COMMIT_MS));
+    }
+
     fn end_sweep(&mut self, store: &mut Store) {
-        // After a pass, what is left is for the next one: it was skipped since this one began.
-        let waits_aside = matches!(self.stage, OutOfLineStage::Sweep(_)) && self.sieve.candidates() > 0;
         self.known.clear();
         (self.read_singly_until, self.makes_room) = (Pbn(0), false);
         self.batch.give_named(std::mem::take(&mut self.candidates));
         self.stage = OutOfLineStage::Idle;
-        if self.batch.is_empty() && self.asked.first().is_none() && !waits_aside {
+        self.end_if_compared(store);
+    }
+
+    /// Ends with the regions that are under way, unless something of them is still to be compared.
+    fn end_if_compared(&self, store: &mut Store) {
+        if self.batch.is_empty() && self.asked.first().is_none() && self.sieve.awaited() == 0 {
             store.uncompared.end(store.io.now);
         }
     }

@@ -344,12 +344,12 @@ impl Index {
         self.lossy.set(self.lines.first_of(fp));
     }
 
-    /// Removes the entry that says that `pbn` holds this content.
-    pub fn remove(&mut self, fp: &Fingerprint, pbn: Pbn) {
-        if let Some(place) = self.find_block(fp, pbn) {
-            self.lines.take_out(place);
-            self.used -= 1;
-        }
+    /// Removes the entry that says that `pbn` holds this content. Whether there was one.
+    pub fn remove(&mut self, fp: &Fingerprint, pbn: Pbn) -> bool {
+        let Some(place) = self.find_block(fp, pbn) else { return false };
+        self.lines.take_out(place);
+        self.used -= 1;
+        true
     }
 
     /// Removes the entry that says that `pbn` holds this content, which the table does not confirm; unless tags are so short that it may

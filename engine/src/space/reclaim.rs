@@ -124,7 +124,9 @@ impl Space {
             for pbn in unlinked {
                 let Some(entry) = self.remove_entry(io, tables, (names, index(pbn - first)), pbn, &mut room) else { continue };
                 match entry.kind {
-                    Kind::Fingerprint => index_.remove(&entry.value, pbn),
+                    Kind::Fingerprint => {
+                        index_.remove(&entry.value, pbn);
+                    }
                     Kind::Carrier => carriers.push(pbn),
                     Kind::None | Kind::Checksum => {}
                 }

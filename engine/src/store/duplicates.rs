@@ -67,12 +67,25 @@ impl Store {
             self.index.remove(fp, pbn);
             return Ok(DuplicateSearch::New);
         }
-        if refs == REFS_UNKNOWN || refs >= self.space.link_limit(&self.tables) {
-            self.io.ledger.overflows += u64::from(refs != REFS_UNKNOWN);
+        if refs == REFS_UNKNOWN {
             return Ok(DuplicateSearch::New);
+        }
+        if refs >= self.space.link_limit(&self.tables) {
+            self.io.ledger.overflows += 1;
+            // Another block may have the content.
+            return if self.leave_out(fp, pbn) { self.find_duplicate(lbn, slice, fp, compared) } else { Ok(DuplicateSearch::New) };
         }
         let has_it = self.has_content((pbn, slot), slice, compared)?;
         Ok(if has_it { DuplicateSearch::Duplicate(pbn, slot) } else { DuplicateSearch::New })
+    }
+
+    /// Lets nothing lead to a block that takes no further link. Whether something did.
+    fn leave_out(&mut self, fp: &Fingerprint, pbn: Pbn) -> bool {
+        let was_read = self.prefetched.place(fp) == Some(pbn);
+        if was_read {
+            self.prefetched.forget(fp);
+        }
+        self.index.remove(fp, pbn) || was_read
     }
 
     /// Whether a place holds these bytes, if duplicates are compared byte by byte.

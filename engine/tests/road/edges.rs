@@ -172,6 +172,26 @@ fn what_is_there_already_is_written_once() {
     }
 }
 
+/// Content that comes far more often than a block may have links takes a new block each time that one is full, and no more. Entries of
+/// full blocks would fill its bucket of the index.
+#[test]
+fn content_of_many_copies_fills_each_block_with_links() {
+    for mode in MODES {
+        let settings = in_mode(mode).with_knobs(|knobs| knobs.refs_limit = 4);
+        let mut m = Machine::open(blank(32 << 20, None), settings);
+        let content = pattern(1, 4096);
+        (0..300).for_each(|lbn| m.write(4096 * lbn, &content));
+        m.flush();
+        assert_eq!(m.engine.ledger().new_blocks, 100, "{mode:?}");
+        // A read tells where it lies, which is no better.
+        (0..6).for_each(|lbn| assert_eq!(m.read(4096 * lbn, 4096), content));
+        (1000..1300).for_each(|lbn| m.write(4096 * lbn, &content));
+        m.flush();
+        assert_eq!(m.engine.ledger().new_blocks, 200, "{mode:?}");
+        assert!((0..300).all(|n| m.read(4096 * n, 4096) == content && m.read(4096 * (1000 + n), 4096) == content));
+    }
+}
+
 #[test]
 fn a_write_that_lacks_some_of_its_content_or_digests_is_refused() {
     let mut m = Machine::open(blank(32 << 20, None), Settings::default());

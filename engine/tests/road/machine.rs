@@ -6,6 +6,7 @@ use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::format::Superblock;
 use onefold_engine::format::codec::compress;
+use onefold_engine::format::sieve_page::MAGIC;
 use onefold_engine::format::unit::SLOT_DATA_MAX;
 use onefold_engine::interface::{
     Action, Class, Event, IoFailure, Legacy, Notice, Op, Payload, Policies, Promise, Reply, Request, RequestId, Traces,
@@ -78,6 +79,8 @@ pub struct Machine {
     pub kept_reads: Vec<Event>,
     /// Writes of this class do not end until they are fed by hand.
     pub keeps_writes_of: Option<Class>,
+    /// The same for pages of the sieve.
+    pub keeps_sieve_pages: bool,
     pub kept_writes: Vec<Event>,
 }
 
@@ -147,6 +150,7 @@ impl Machine {
             keeps_reads_of: None,
             kept_reads: Vec::new(),
             keeps_writes_of: None,
+            keeps_sieve_pages: false,
             kept_writes: Vec::new(),
         }
     }
@@ -184,13 +188,14 @@ impl Machine {
                         let blocks = data.iter().map(Slice::blocks).sum();
                         self.history.push(Done::Write { class, first: index(at.0) / BLOCK_SIZE, blocks });
                         *self.written.entry(class).or_default() += blocks as u64;
+                        let is_kept = self.keeps_writes_of == Some(class) || self.keeps_sieve_pages && data[0].bytes().starts_with(&MAGIC);
                         let mut at = index(at.0);
                         for slice in data {
                             self.medium[at..at + slice.bytes().len()].copy_from_slice(slice.bytes());
                             at += slice.bytes().len();
                         }
                         let written = Event::Written { io, result: Ok(()) };
-                        if self.keeps_writes_of == Some(class) {
+                        if is_kept {
                             self.kept_writes.push(written);
                         } else {
                             events.push_back(written);

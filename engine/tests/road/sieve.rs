@@ -6,8 +6,10 @@ use crate::machine::Machine;
 use crate::media::{backwards, blank, pattern};
 use crate::out_of_line::{BLOCKS, COPY, SOON_MS, ask, counts, discard, is_sound, on_demand, reads, write_content};
 use onefold_engine::format::CommitMode;
+use onefold_engine::format::sieve_page::{HEADER_BYTES, MAGIC};
 use onefold_engine::interface::{Class, Deduplicate, Event, Notice, Reply};
 use onefold_engine::settings::Settings;
+use onefold_engine::units::Lbn;
 
 /// The bytes of a volume whose fingerprint table has 164 pages: a pass is for 109 candidates.
 const LARGE: u64 = 128 << 20;
@@ -37,8 +39,7 @@ fn two_copies(bytes: u64, settings: Settings) -> Machine {
 }
 
 fn pages_written(m: &Machine) -> usize {
-    let magic = onefold_engine::format::sieve_page::MAGIC;
-    m.medium.chunks(4096).filter(|block| block.starts_with(&magic)).count()
+    m.medium.chunks(4096).filter(|block| block.starts_with(&MAGIC)).count()
 }
 
 #[test]
@@ -120,6 +121,63 @@ fn what_comes_while_a_pass_is_under_way_is_for_the_next_one() {
     }
 }
 
+/// Fast writes, of far more than the buffer holds, keep their fingerprints: none has to be looked up by its LBN.
+#[test]
+fn what_fast_writes_skip_is_set_aside_before_anything_is_durable() {
+    for mode in MODES {
+        let settings = || at_once(mode).with_knobs(|knobs| knobs.skipped_bytes_max = 1024);
+        let mut m = Machine::open(blank(LARGER, None), settings());
+        m.feed(Event::Tick);
+        (0..BLOCKS).for_each(|n| write_content(&mut m, n, n));
+        backwards(BLOCKS).for_each(|n| write_content(&mut m, COPY + n, n));
+        let fast = counts(&m);
+        let without = [fast.skipped, fast.taken].map(|counts| counts.unnamed.used + counts.lbns_in_ranges);
+        assert!(fast.aside_lbns > BLOCKS && without == [0; 2], "{mode:?}: {fast:?}");
+        m.flush();
+        ask(&mut m, 3000, 3001);
+        assert!(counts(&m).linked >= BLOCKS - 10 && counts(&m).asked_lbns == 0, "{mode:?}: {:?}", counts(&m));
+        is_sound(m, settings());
+    }
+}
+
+/// What is set aside for more than one pass is compared by as many, and an order waits for all of them.
+#[test]
+fn more_than_a_pass_is_compared_by_the_next_ones() {
+    for mode in MODES {
+        let settings = || at_once(mode).with_knobs(|knobs| knobs.skipped_bytes_max = 1024);
+        let mut m = Machine::open(blank(LARGE, None), settings());
+        m.feed(Event::Tick);
+        m.feed(Event::Deduplicate(Deduplicate::Pause));
+        (0..BLOCKS).for_each(|n| write_content(&mut m, n, n));
+        backwards(BLOCKS).for_each(|n| write_content(&mut m, COPY + n, n));
+        (0..BLOCKS).for_each(|n| write_content(&mut m, 5000 + n, 5000 + n));
+        m.flush();
+        let aside = counts(&m);
+        assert!(aside.aside_lbns > 3 * (aside.pages * 2 / 3) && pages_written(&m) > 0, "{mode:?}: {aside:?}");
+        m.feed(Event::Deduplicate(Deduplicate::Range { first: Lbn(3000), end: Lbn(3001) }));
+        m.feed(Event::Deduplicate(Deduplicate::Resume));
+        m.pass_ms(100 * SOON_MS);
+        m.flush();
+        let found = counts(&m);
+        assert!(found.linked >= BLOCKS - 10 && found.asked_lbns + found.aside_lbns + found.aside_blocks == 0, "{mode:?}: {found:?}");
+        is_sound(m, settings());
+    }
+}
+
+/// An order for LBNs without content is over: the next opening does not go on with it.
+#[test]
+fn an_order_for_nothing_ends() {
+    for mode in MODES {
+        let mut m = Machine::open(blank(LARGE, None), sieving(mode));
+        m.feed(Event::Tick);
+        write_content(&mut m, 0, 0);
+        m.flush();
+        ask(&mut m, 3000, 3001);
+        let m = Machine::open(m.close(), sieving(mode));
+        assert_eq!(counts(&m).asked_lbns, 0, "{mode:?}");
+    }
+}
+
 /// Without an order it reads no more than twice what clients write.
 #[test]
 fn what_an_earlier_opening_left_is_compared_at_the_rate_of_writes() {
@@ -191,9 +249,13 @@ fn pages_that_cannot_be_read_cost_duplicates_and_nothing_else() {
     for mode in MODES {
         let mut m = two_copies(LARGER, at_once(mode));
         m.pass_ms(SOON_MS);
-        let magic = onefold_engine::format::sieve_page::MAGIC;
-        for (n, block) in m.medium.chunks_mut(4096).filter(|block| block.starts_with(&magic)).enumerate() {
-            block[if n % 2 == 0 { 9 } else { 600 }] ^= 0xff;
+        for (n, block) in m.medium.chunks_mut(4096).filter(|block| block.starts_with(&MAGIC)).enumerate() {
+            match n % 3 {
+                // LBNs and blocks that the volume does not have.
+                0 => block[HEADER_BYTES..].iter_mut().for_each(|byte| *byte ^= 0xff),
+                1 => block[9] ^= 0xff,
+                _ => block[600] ^= 0xff,
+            }
         }
         ask(&mut m, 3000, 3001);
         assert!(counts(&m).linked < BLOCKS, "{mode:?}: {:?}", counts(&m));
@@ -227,6 +289,34 @@ fn a_full_volume_gets_the_blocks_back() {
         assert!((0..2 * BLOCKS).all(|n| reads(&mut m, 7 * n, n % BLOCKS)), "{mode:?}");
         let medium = m.close();
         assert!(findings(&medium).is_empty(), "{:?}", findings(&medium));
+    }
+}
+
+/// No block is given to anybody else while a page of the sieve is being written to it (R7).
+#[test]
+fn a_full_volume_waits_for_the_writes_of_pages() {
+    for mode in MODES {
+        let settings = || Settings { full_wait_ms: 0, ..at_once(mode).with_knobs(|knobs| knobs.skipped_bytes_max = 1024) };
+        let mut m = Machine::open(blank(LARGE, Some(100_000)), settings());
+        m.feed(Event::Tick);
+        m.feed(Event::Deduplicate(Deduplicate::Pause));
+        m.keeps_sieve_pages = true;
+        (0..3 * BLOCKS).for_each(|n| write_content(&mut m, 7 * n, n % BLOCKS));
+        m.flush();
+        assert!(!m.kept_writes.is_empty(), "{mode:?}: a page is being written, {:?}", counts(&m));
+        m.keeps_sieve_pages = false;
+        let at: Vec<usize> = (0..m.medium.len() / 4096).filter(|&n| m.medium[4096 * n..].starts_with(&MAGIC)).collect();
+        assert!(at.len() >= m.kept_writes.len());
+        let is_full = (0..90_000).any(|n| fails(&m.request_write(4096 * (10_000 + n), &pattern(5000 + n, 4096))));
+        m.pass_ms(1);
+        assert!(is_full && counts(&m).aside_blocks > 0, "{mode:?}: {:?}", counts(&m));
+        assert!(at.iter().all(|&n| m.medium[4096 * n..].starts_with(&MAGIC)), "{mode:?}: something else was written there");
+        for written in std::mem::take(&mut m.kept_writes) {
+            m.feed(written);
+        }
+        m.pass_ms(1);
+        assert_eq!(counts(&m).aside_blocks, 0, "{mode:?}");
+        assert!((0..3 * BLOCKS).all(|n| reads(&mut m, 7 * n, n % BLOCKS)), "{mode:?}");
     }
 }
 

@@ -52,7 +52,7 @@ impl OutOfLine {
 
     fn has_room_for_candidate(&self, store: &Store) -> bool {
         if self.is_setting_aside {
-            self.sieve.candidates() < self.sieve.candidates_max(store)
+            !self.is_pass_full(store)
         } else {
             self.candidates.len() < self.batch.named_max()
         }
@@ -84,7 +84,9 @@ impl OutOfLine {
 
     /// Ends a batch that was set aside.
     fn end_batch(&mut self, store: &mut Store) {
+        self.sieve.await_all();
         self.stage = OutOfLineStage::Idle;
+        self.end_if_compared(store);
         store.io.schedule.more_background = true;
     }
 

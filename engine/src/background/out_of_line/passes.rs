@@ -13,13 +13,17 @@ impl OutOfLine {
     /// Whether a pass over the table is to begin.
     pub(super) fn is_pass_due(&self, store: &Store) -> bool {
         let is_all_gathered = self.batch.is_empty() && self.asked.first().is_none();
-        let candidates = self.sieve.candidates();
-        candidates > 0 && (candidates >= self.sieve.candidates_max(store) || store.uncompared.is_asked && is_all_gathered)
+        let aside = self.sieve.aside();
+        aside > 0 && (self.is_pass_full(store) || store.uncompared.is_asked && is_all_gathered)
+    }
+
+    /// Whether enough was set aside for a pass.
+    pub(super) fn is_pass_full(&self, store: &Store) -> bool {
+        self.sieve.aside() >= self.sieve.candidates_max(store)
     }
 
     pub(super) fn begin_pass(&mut self, store: &mut Store) {
-        self.looked_up += self.sieve.candidates();
-        self.sieve.begin_pass();
+        self.looked_up += self.sieve.begin_pass(store);
         self.stage = OutOfLineStage::Sieve;
         store.io.schedule.more_background = true;
     }
@@ -28,6 +32,7 @@ impl OutOfLine {
     pub(super) fn go_on_sieving(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
         match self.sieve.go_on(store, self.reading > 0) {
             Sifted::Goes => store.io.schedule.more_background = true,
+            Sifted::Commits => self.wait_for_commit(store),
             Sifted::Page(page, reads) => self.wait(store, page, reads),
             Sifted::Reads(reads) => {
                 self.reading += 1;
@@ -65,10 +70,11 @@ impl OutOfLine {
         Ok(())
     }
 
-    /// Ends with what was set aside: all of it was compared.
+    /// Ends with the candidates of a pass: all of them were compared.
     fn end_pass(&mut self, store: &mut Store) {
-        self.end_sweep(store);
         self.sieve.end_pass(store);
+        self.end_sweep(store);
+        self.blocked_aside = None;
         store.io.schedule.more_background = true;
     }
 
@@ -80,8 +86,7 @@ impl OutOfLine {
     /// Gives the blocks back. What is being compared, or waits for it, is gathered again.
     #[cold]
     pub(super) fn give_up_sieve(&mut self, store: &mut Store) {
-        // Those of the next pass, too.
-        (0..2).for_each(|_| self.sieve.end_pass(store));
+        self.sieve.give_up(store);
         self.candidates.clear();
         self.known.clear();
         let left = store.uncompared.under_way().chain(store.uncompared.skipped());
@@ -90,12 +95,12 @@ impl OutOfLine {
         store.io.schedule.more_background = true;
     }
 
-    /// Whether the candidates of a batch are set aside.
+    /// Whether candidates are set aside.
     pub(super) fn sets_aside(&self, store: &Store) -> bool {
-        self.sieve.has_memory() && !store.space.lacks_room_for_others(store.io.stage)
+        self.sieve.has_memory() && !store.is_read_only() && !store.space.lacks_room_for_others(store.io.stage)
     }
 
-    /// Whether LBNs that are skipped during a pass have to be set aside now, whatever the pass waits for.
+    /// Whether LBNs that are skipped have to be set aside now, whatever the work does or waits for: there are more than fit into memory.
     pub(super) fn sets_aside_meanwhile(&self, store: &Store) -> bool {
         let may = match self.blocked_aside {
             None => true,
@@ -103,10 +108,10 @@ impl OutOfLine {
             Some(_) => false,
         };
         let has_many = store.skipped.is_nearly_full() && store.skipped.last_named().is_some();
-        may && self.sieve.is_passing() && has_many && self.sets_aside(store)
+        may && has_many && self.sets_aside(store) && self.sieve.takes_more(store)
     }
 
-    /// Sets aside for the next pass what is skipped meanwhile.
+    /// Sets aside for later passes what is skipped meanwhile.
     pub(super) fn set_aside_meanwhile(&mut self, store: &mut Store) {
         self.blocked_aside = None;
         while let Some((candidate, low)) = store.skipped.last_named() {

@@ -1,6 +1,7 @@
 //! The sieve: on a large volume many candidates are compared with the fingerprint table at once, since each sweep reads all of it.
 //!
-//! 1. Candidates that do not fit into memory are set aside on free blocks, until there are enough for one pass over the table.
+//! 1. Candidates that do not fit into memory are set aside on free blocks, until there are enough for one pass over the table. It begins
+//!    when they are durable.
 //! 2. A filter of their keys lets those entries of the table through that may have the content of a candidate. They are written to free
 //!    blocks, too, and a filter with another salt takes most of those away that came through by chance.
 //! 3. The pairs that are left are loaded, as many as fit, and joined with the candidates. The block that a candidate itself was written to
@@ -9,7 +10,7 @@
 //! 4. What was found is compared and mapped as after a sweep (`sweep.rs`): whatever led there is advice. Where the pairs fill their room,
 //!    the rest of the table comes after that.
 //! 5. Carriers of many slots have short tags, which say little on a volume of this size. They are left to sweeps of smaller volumes.
-//! 6. What is skipped while a pass is under way is set aside for the next one.
+//! 6. What is skipped meanwhile is set aside for later passes, whatever the work does.
 //! 7. When the volume is full, the blocks are given back at once, and the candidates are gathered again.
 
 mod filter;
@@ -25,7 +26,7 @@ use crate::index::{NamedLbn, TagLayout};
 use crate::schedule::Blocked;
 use crate::space::GRANULE_BLOCKS;
 use crate::store::Store;
-use crate::units::{Pbn, index};
+use crate::units::{Epoch, Pbn, index};
 use filter::Filter;
 use pages::{Former, Pages};
 
@@ -37,6 +38,8 @@ const CANDIDATE_BYTES: usize = 12;
 const PAIR_BYTES: usize = 8;
 /// Two filters with fewer bits for each candidate would let too many blocks through. In ninths of a bit for each bit of memory.
 const CANDIDATE_NINTHS: u64 = 2;
+/// The most that are set aside, in candidates of a pass.
+const PASSES_AHEAD: u64 = 4;
 /// A pass begins with this number of candidates for each three pages of the table, if there is memory for a filter of them.
 const CANDIDATES_FOR_3_PAGES: u64 = 2;
 /// The most pages of pairs, and the part of the table's pages that they may be.
@@ -48,6 +51,8 @@ const PAIR_PAGES_A_PAGE: usize = 3;
 /// The step of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
+    /// This epoch and those before it, which have the candidates, are to be durable.
+    Await(Epoch),
     /// The keys of the candidates on this page enter the filter.
     Fill { page: usize },
     /// The table is sieved.
@@ -66,6 +71,8 @@ enum Step {
 pub(super) enum Sifted {
     /// It goes on at once.
     Goes,
+    /// The candidates are not durable yet.
+    Commits,
     /// This page is being read, by one of this number of reads.
     Page(PageId, u64),
     /// Pages of the sieve are read, which count as this number of reads.
@@ -90,9 +97,11 @@ pub(super) struct Sieve {
     layout_of_candidates: TagLayout,
     /// The step of the pass that is under way.
     step: Option<Step>,
+    /// What was set aside for later passes, and the number of these, the oldest ones, that are of regions that are under way.
+    aside: Pages<CANDIDATE_BYTES>,
+    awaited: u64,
+    /// Those of the pass that is under way.
     candidates: Pages<CANDIDATE_BYTES>,
-    /// Those that came while a pass is under way: they are for the next one.
-    later: Pages<CANDIDATE_BYTES>,
     pairs: Pages<PAIR_BYTES>,
     /// The pairs before they were sieved again.
     former: Option<Former>,
@@ -119,8 +128,9 @@ impl Sieve {
             layout: TagLayout::new(geometry.data_blocks * 2),
             layout_of_candidates: TagLayout::new(geometry.logical_blocks),
             step: None,
+            aside: Pages::default(),
+            awaited: 0,
             candidates: Pages::default(),
-            later: Pages::default(),
             pairs: Pages::default(),
             former: None,
             filter: Filter::default(),
@@ -140,14 +150,34 @@ impl Sieve {
         self.bytes > 0
     }
 
-    /// The candidates that were set aside.
+    /// The candidates of the pass that is under way.
     pub fn candidates(&self) -> u64 {
         self.candidates.entries()
     }
 
+    /// The candidates that were set aside for later passes.
+    pub fn aside(&self) -> u64 {
+        self.aside.entries()
+    }
+
+    /// Whether more candidates may be set aside.
+    pub fn takes_more(&self, store: &Store) -> bool {
+        self.aside() < PASSES_AHEAD.saturating_mul(self.candidates_max(store))
+    }
+
+    /// Notes that all that was set aside is of regions that are under way.
+    pub fn await_all(&mut self) {
+        self.awaited = self.aside();
+    }
+
+    /// Those that are of regions that are under way.
+    pub const fn awaited(&self) -> u64 {
+        self.awaited
+    }
+
     /// The free blocks that are in use.
     pub fn blocks(&self) -> u64 {
-        self.candidates.blocks() + self.later.blocks() + self.pairs.blocks()
+        self.aside.blocks() + self.candidates.blocks() + self.pairs.blocks()
     }
 
     /// The pages of the table that were sieved.
@@ -170,42 +200,37 @@ impl Sieve {
         index(self.bytes / PAIR_BYTES as u64).max(Pages::<PAIR_BYTES>::A_PAGE)
     }
 
-    /// Those that came while a pass is under way.
-    pub fn later(&self) -> u64 {
-        self.later.entries()
-    }
-
     /// Whether pages are being written. Until they are, their blocks are in use (R7).
     pub const fn is_writing(&self) -> bool {
         self.writing > 0
     }
 
-    /// Whether a pass is under way.
-    pub const fn is_passing(&self) -> bool {
-        self.step.is_some()
-    }
-
-    /// Sets a candidate aside, of which a block was written or is meant: for the next pass.
+    /// Sets a candidate aside, of which a block was written or is meant.
     ///
     /// # Errors
     /// When a page has to be loaded first, or there is no room.
     pub fn set_aside(&mut self, store: &mut Store, candidate: NamedLbn, low: u32) -> Result<(), Blocked> {
-        let pages = if self.step.is_some() { &mut self.later } else { &mut self.candidates };
-        pages.reserve(store, 1)?;
+        self.aside.reserve(store, 1)?;
         let mut entry = [0; CANDIDATE_BYTES];
         entry[..8].copy_from_slice(&candidate.bits().to_le_bytes());
         entry[8..].copy_from_slice(&low.to_le_bytes());
-        self.writing += u64::from(pages.add(store, entry));
+        self.writing += u64::from(self.aside.add(store, entry));
         Ok(())
     }
 
-    /// Ends a pass, and gives its blocks back. Its candidates are forgotten, and those of the next one take their place.
+    /// Ends a pass, and gives its blocks back. Its candidates are forgotten.
     pub fn end_pass(&mut self, store: &mut Store) {
         self.candidates.give_back(store);
-        self.candidates = std::mem::take(&mut self.later);
         self.pairs.give_back(store);
         (self.step, self.filter, self.former, self.arrived, self.table) = (None, Filter::default(), None, None, Pbn(0));
         (self.loaded, self.found, self.blocks) = Default::default();
+    }
+
+    /// Ends the pass that is under way, and forgets what was set aside for later ones.
+    pub fn give_up(&mut self, store: &mut Store) {
+        self.end_pass(store);
+        self.aside.give_back(store);
+        self.awaited = 0;
     }
 
     fn add_pair(&mut self, store: &mut Store, pbn: Pbn, is_carrier: bool, head: u64) {

@@ -2,6 +2,7 @@
 
 use super::pages::{Page, Pages};
 use super::{CANDIDATE_BYTES, PAIR_BYTES, Sieve, Sifted, Step, key, named};
+use crate::format::geometry::Geometry;
 use crate::index::NamedLbn;
 use crate::store::Store;
 use crate::units::{Pbn, low_half};
@@ -12,8 +13,12 @@ const BLOCKS_MAX: usize = 8;
 const FOUND_MAX: usize = 512;
 
 impl Sieve {
-    /// Notes the blocks that may have a candidate's content and are not the one that it was written to.
-    fn find(&mut self, candidate: NamedLbn, own: Option<u32>) {
+    /// Notes the blocks that may have a candidate's content and are not the one that it was written to. What a rotten page says of LBNs
+    /// and blocks that the volume does not have is left out.
+    fn find(&mut self, geometry: &Geometry, candidate: NamedLbn, own: Option<u32>) {
+        if self.layout_of_candidates.lbn(candidate).is_none_or(|lbn| lbn.0 >= geometry.logical_blocks) {
+            return;
+        }
         let (of_pairs, of_candidates) = (self.layout, self.layout_of_candidates);
         let wanted = key(of_candidates.head(candidate));
         let key_of = |pair: &NamedLbn| key(of_pairs.head(*pair));
@@ -23,9 +28,10 @@ impl Sieve {
         let blocks = alike.filter_map(|&pair| {
             let value = of_pairs.lbn(pair)?.0;
             let (pbn, is_carrier) = (Pbn(value >> 1), value & 1 == 1);
+            let is_there = pbn.0 < geometry.data_blocks;
             let differ = (of_candidates.head(candidate) ^ of_pairs.head(pair)) >> (u64::BITS - common);
             let is_own = own == Some(low_half(pbn.0));
-            (is_carrier || differ == 0 && !is_own).then_some((pbn, candidate))
+            (is_there && (is_carrier || differ == 0 && !is_own)).then_some((pbn, candidate))
         });
         self.found.extend(blocks.take(BLOCKS_MAX));
     }
@@ -52,7 +58,7 @@ impl Sieve {
         let knows_own = store.settings.min_run <= 1;
         for entry in self.candidates_on(store, is_reading, page)?.chunks_exact(CANDIDATE_BYTES) {
             let own = entry.last_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-            self.find(named(entry), own.filter(|_| knows_own));
+            self.find(&store.geometry, named(entry), own.filter(|_| knows_own));
         }
         Ok(if self.found.len() >= FOUND_MAX { self.begin_comparing(page + 1) } else { self.go_to(Step::Join { page: page + 1 }) })
     }

@@ -21,7 +21,9 @@ pub(super) struct Pages<const BYTES: usize> {
     blocks: Vec<Pbn>,
     written: usize,
     last: Vec<u8>,
-    /// Differs from all that was written at these blocks before.
+    /// The number of the first page.
+    first: usize,
+    /// Differs from that of what these pages were before.
     generation: u32,
 }
 
@@ -40,7 +42,7 @@ pub(super) enum Page {
 
 impl<const BYTES: usize> Default for Pages<BYTES> {
     fn default() -> Self {
-        Self { blocks: Vec::new(), written: 0, last: Vec::new(), generation: 0 }
+        Self { blocks: Vec::new(), written: 0, last: Vec::new(), first: 0, generation: 0 }
     }
 }
 
@@ -88,7 +90,7 @@ impl<const BYTES: usize> Pages<BYTES> {
         let mut buffer = store.io.buffer(1);
         let page = buffer.block_mut(0);
         page.fill(0);
-        page[..HEADER_BYTES].copy_from_slice(&header(self.generation, self.written));
+        page[..HEADER_BYTES].copy_from_slice(&header(self.generation, self.first + self.written));
         page[HEADER_BYTES..][..self.last.len()].copy_from_slice(&self.last);
         self.last.clear();
         let at = store.geometry.block_at(self.blocks[self.written]);
@@ -117,13 +119,24 @@ impl<const BYTES: usize> Pages<BYTES> {
             bytes.get(from..from + BLOCK_SIZE)
         });
         if let Some(page) = found {
-            let is_right = page[..HEADER_BYTES] == header(generation, at);
+            let is_right = page[..HEADER_BYTES] == header(generation, self.first + at);
             let entries = &page[HEADER_BYTES..][..Self::A_PAGE * BYTES];
             return Page::Entries(if is_right { entries.to_vec() } else { Vec::new() });
         }
         let rest = &self.blocks[at..written];
         let run = 1 + rest.windows(2).take(RUN_PAGES_MAX - 1).take_while(|pair| store.geometry.are_neighbours(pair[0], pair[1])).count();
         Page::At { first: block, blocks: run }
+    }
+
+    /// Takes the oldest entries away: those of this number of whole pages, or all.
+    pub fn take_oldest(&mut self, pages: usize) -> Self {
+        if pages > self.written {
+            let rest = Self { first: self.first + self.pages(), generation: self.generation, ..Self::default() };
+            return std::mem::replace(self, rest);
+        }
+        let oldest = Self { blocks: self.blocks.drain(..pages).collect(), written: pages, last: Vec::new(), ..*self };
+        (self.written, self.first) = (self.written - pages, self.first + pages);
+        oldest
     }
 
     /// Begins anew, on the same blocks.

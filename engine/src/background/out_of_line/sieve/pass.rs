@@ -1,7 +1,7 @@
 //! A pass over the fingerprint table, step by step.
 
 use super::filter::Filter;
-use super::pages::Page;
+use super::pages::{Page, Pages};
 use super::{CANDIDATE_BYTES, PAIR_BYTES, PAIR_PAGES_A_PAGE, Sieve, Sifted, Step, key, named};
 use crate::format::page::Region;
 use crate::interface::Class;
@@ -22,16 +22,21 @@ const PAGES_A_READ: u64 = 8;
 const WRITES_MAX: u64 = 16;
 
 impl Sieve {
-    /// Begins a pass with all candidates that were set aside.
-    pub fn begin_pass(&mut self) {
-        self.table = Pbn(0);
-        self.fill_filter(0);
+    /// Begins a pass with the oldest candidates that were set aside, and returns their number. It goes on when they are durable.
+    pub fn begin_pass(&mut self, store: &Store) -> u64 {
+        let pages = index(self.candidates_max(store)).div_ceil(Pages::<CANDIDATE_BYTES>::A_PAGE);
+        self.candidates = self.aside.take_oldest(pages);
+        self.awaited = self.awaited.saturating_sub(self.candidates());
+        self.step = Some(Step::Await(store.tables.open.number));
+        self.candidates()
     }
 
     /// Goes on with the pass that is under way. Nothing is read while `is_reading`.
     pub fn go_on(&mut self, store: &mut Store, is_reading: bool) -> Sifted {
         let done = match self.step {
             None => Ok(Sifted::Over),
+            Some(Step::Await(epoch)) if !store.tables.is_durable(epoch) => Ok(Sifted::Commits),
+            Some(Step::Await(_)) => Ok(self.fill_filter(0)),
             Some(Step::Fill { page }) => self.fill(store, is_reading, page),
             Some(Step::Table) => Ok(self.sieve_table(store)),
             Some(Step::Again { page }) => self.sieve_again(store, is_reading, page),
