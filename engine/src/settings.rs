@@ -198,7 +198,7 @@ impl Default for Knobs {
             index_bytes_max: u64::MAX,
             skipped_bytes_max: u64::MAX,
             always_sieves: false,
-            skipped_save_ms: 60_000,
+            skipped_save_ms: 600_000,
             out_of_line_reads_per_second: 1024,
             out_of_line_delay_ms: 30_000,
             compact_beyond: 2048,

@@ -178,7 +178,7 @@ impl Options {
         knobs.out_of_line_reads_per_second = [0, 1000, 100_000][aside.usize(0..3)];
         knobs.out_of_line_delay_ms = [0, 20, 30_000][aside.usize(0..3)];
         settings.adapts_to_duplication = aside.bool();
-        knobs.skipped_save_ms = [0, 50, 60_000][aside.usize(0..3)];
+        knobs.skipped_save_ms = [0, 50, 600_000][aside.usize(0..3)];
         settings.min_run = [1, 1, 1, 3][aside.usize(0..4)];
         let in_file = aside.bool();
         knobs.stock_piece_blocks = [4, 4, 256][aside.usize(0..3)];

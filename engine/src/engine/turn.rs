@@ -343,7 +343,7 @@ impl Engine {
         let mut due = |at: Option<Time>| first = first.min(at.unwrap_or(NEVER));
         // While a commit waits for packs, or for pages of earlier epochs, no timer makes it go on.
         if store.tables.committing.is_none() && !open.is_empty() && !open.is_due && !store.is_behind() {
-            due(open.opened.map(|opened| opened.plus_ms(store.settings.commit_period_ms)));
+            due(open.seal_by());
             due(answers.anticipation.until.filter(|_| open.wanted.is_some()));
         }
         due(store.tables.write_back_at());

@@ -154,7 +154,9 @@ fn an_entry_goes_to_its_other_bucket_where_both_are_full() {
         (0..most).for_each(|n| index.insert(&fp(n), Pbn(n)));
         assert_eq!(index.entries(), most);
         assert!((0..most).all(|n| index.matches(&fp(n)).contains(&Pbn(n)) && index.is_whole_for(&fp(n))), "{blocks}");
-        (0..most).for_each(|n| index.remove(&fp(n), Pbn(n)));
+        for n in 0..most {
+            index.remove(&fp(n), Pbn(n));
+        }
         assert_eq!(index.entries(), 0, "{blocks}: each is found in the bucket where it is");
     }
 }

@@ -1,13 +1,16 @@
 //! The regions whose LBNs are still to be compared out of line. The superblock has them, so that neither a crash nor a detach forgets what
 //! the skipped buffer and the orders of somebody hold: the next opening compares all LBNs of these regions.
 //!
-//! 1. What the superblock lacks is in it a minute later: a crash forgets no more than that.
+//! 1. What the superblock lacks is in it ten minutes later: a crash forgets no more than that.
 //! 2. While content that was deferred waits, a look-up that finds nothing proves nothing, so further new content is skipped, too.
 //! 3. A region is left out only when all its LBNs have been compared.
 
 use crate::format::regions::{RegionSize, Regions};
 use crate::format::superblock::Uncompared as Saved;
 use crate::units::{Lbn, Time};
+
+/// An order that was carried out is not repeated after a crash that comes later than this; its last links are durable before.
+const ENDED_SAVE_MS: u64 = 60_000;
 
 /// The regions with LBNs that are still to be compared.
 pub(crate) struct Uncompared {
@@ -110,7 +113,8 @@ impl Uncompared {
     pub fn end(&mut self, now: Time) {
         (self.under_way, self.unnamed_under_way, self.is_asked) = (Regions::default(), false, false);
         if self.saved.is_asked {
-            self.save_at.get_or_insert(now.plus_ms(self.save_ms));
+            let at = now.plus_ms(self.save_ms.min(ENDED_SAVE_MS));
+            self.save_at = Some(self.save_at.map_or(at, |by| by.min(at)));
         }
         self.save_if_it_lacks();
     }

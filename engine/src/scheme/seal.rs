@@ -31,7 +31,7 @@ impl Scheme {
             return removals && (!store.space.waiters.is_empty() || is_recounting || store.space.gives_back());
         }
         let (open, now) = (&store.tables.open, store.io.now);
-        let timer = open.opened.is_some_and(|opened| now >= opened.plus_ms(store.settings.commit_period_ms));
+        let timer = open.seal_by().is_some_and(|by| now >= by);
         let is_filling = answers.journal.records().0 > store.settings.facts.journal_records_max / 4;
         let memory_fills = store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / 2;
         let pressure = memory_fills || is_filling || !store.space.waiters.is_empty();
@@ -129,7 +129,7 @@ fn put_off_ranges(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, r
         }
     }
     debug_assert!(!store.tables.open.is_empty(), "the waiting requests move with the ranges that are put off");
-    store.tables.open.opened = epoch.opened;
+    store.tables.open.seal_like(epoch);
     store.tables.open.waiters = std::mem::take(&mut epoch.waiters);
     store.tables.open.wanted = epoch.wanted.filter(|_| !store.tables.open.waiters.is_empty());
     answers.journal.promise_again(store);

@@ -134,6 +134,7 @@ pub(crate) struct Policy {
     piece_blocks: u64,
     /// The blocks of a container.
     container_blocks: u64,
+    commit_period_ms: u64,
     keep_ms: u64,
     trim_rest_ms: u64,
     full_wait_ms: u64,
@@ -143,7 +144,7 @@ pub(crate) struct Policy {
 
 impl Policy {
     pub fn of(settings: &Settings) -> Self {
-        let Settings { discard_freed, keep_ms, full_wait_ms, .. } = *settings;
+        let Settings { discard_freed, commit_period_ms, keep_ms, full_wait_ms, .. } = *settings;
         let (retries_when_full, trim_rest_ms) = (settings.facts.retries_when_full, settings.facts.trim_rest_ms);
         let Knobs { discard_batch_blocks, stock_piece_blocks: piece_blocks, container_blocks, refs_limit, .. } = settings.knobs;
         Self {
@@ -151,6 +152,7 @@ impl Policy {
             discard_batch_blocks,
             piece_blocks,
             container_blocks,
+            commit_period_ms,
             keep_ms,
             trim_rest_ms,
             full_wait_ms,

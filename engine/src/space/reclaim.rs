@@ -154,7 +154,7 @@ impl Space {
         }
         if tables.committed.is_some() {
             // Its record is the removal, so it counts as sent at once.
-            tables.open.opened.get_or_insert(io.now);
+            tables.open.seal_within(io.now, self.policy.commit_period_ms);
             if !tables.open.removed.insert(pbn) {
                 return None;
             }

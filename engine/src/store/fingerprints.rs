@@ -109,7 +109,7 @@ impl Store {
         }
         self.space.change_refs(&mut self.io, &mut self.tables, pbn, 1);
         self.tables.open.refs_pages.insert(counts.index);
-        self.tables.open.opened.get_or_insert(self.io.now);
+        self.tables.open.seal_within(self.io.now, self.settings.commit_period_ms);
         self.tables.open.named.insert(pbn, fingerprint);
         true
     }

@@ -41,7 +41,12 @@ impl Store {
 
     /// Maps `lbn` to `entry`, from the open epoch on.
     pub fn set_point(&mut self, lbn: Lbn, entry: MapEntry) {
-        self.tables.open.opened.get_or_insert(self.io.now);
+        self.set_point_within(lbn, entry, self.settings.commit_period_ms);
+    }
+
+    /// The same; the open epoch is sealed within this time.
+    pub fn set_point_within(&mut self, lbn: Lbn, entry: MapEntry, ms: u64) {
+        self.tables.open.seal_within(self.io.now, ms);
         self.tables.partial_writes.overtake(lbn, lbn + 1);
         if let Some(MapEntry::Block { pbn, .. }) = self.tables.open.points.insert(lbn, entry) {
             self.cancel(pbn);
@@ -50,7 +55,7 @@ impl Store {
 
     /// Unmaps a range, from the open epoch on. Returns the LBNs of it that this epoch had mapped.
     pub fn unmap(&mut self, first: Lbn, end: Lbn) -> Vec<Lbn> {
-        self.tables.open.opened.get_or_insert(self.io.now);
+        self.tables.open.seal_within(self.io.now, self.settings.commit_period_ms);
         self.tables.partial_writes.overtake(first, end);
         let points = self.tables.open.unmap(first, end);
         points.iter().filter_map(|(_, entry)| entry.pbn()).for_each(|pbn| self.cancel(pbn));

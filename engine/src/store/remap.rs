@@ -177,11 +177,11 @@ impl Store {
         }
     }
 
-    /// Maps an LBN, for which [`Self::may_remap`] has just said that it may, to the place, from the open epoch on. The index has its block
-    /// from now on, since its content comes again and again.
-    pub fn remap(&mut self, lbn: Lbn, (pbn, slot): Place, fp: &Fingerprint) {
+    /// Maps an LBN, for which [`Self::may_remap`] has just said that it may, to the place, from the open epoch on, which is sealed within
+    /// this time. The index has its block from now on, since its content comes again and again.
+    pub fn remap(&mut self, lbn: Lbn, (pbn, slot): Place, fp: &Fingerprint, ms: u64) {
         self.index.insert(fp, pbn);
         self.add_links(pbn, 1);
-        self.set_point(lbn, MapEntry::Block { pbn, slot });
+        self.set_point_within(lbn, MapEntry::Block { pbn, slot }, ms);
     }
 }

@@ -30,8 +30,8 @@ pub(crate) enum Wanted {
 /// The records of one epoch.
 pub(crate) struct Epoch {
     pub number: Number,
-    /// The time at which its first record was made.
-    pub opened: Option<Time>,
+    /// The time at which it is sealed at the latest, once it has a record.
+    seal_by: Option<Time>,
     /// The meaning of each changed LBN from this epoch on.
     pub points: Points,
     /// Unmapped ranges, first → end, neither touching nor overlapping.
@@ -62,7 +62,7 @@ impl Epoch {
     pub fn new(number: Number) -> Self {
         Self {
             number,
-            opened: None,
+            seal_by: None,
             points: Points::default(),
             ranges: BTreeMap::new(),
             refs_pages: Set::default(),
@@ -76,6 +76,27 @@ impl Epoch {
             waiters: Vec::new(),
             wanted: None,
         }
+    }
+
+    /// The epoch after another one, with room for these points.
+    pub fn after(other: &Self, points: Points) -> Self {
+        Self { points, ..Self::new(Number(other.number.0 + 1)) }
+    }
+
+    /// Lets the epoch fill for no longer than this, because of a record that is made now.
+    pub fn seal_within(&mut self, now: Time, ms: u64) {
+        let at = now.plus_ms(ms);
+        self.seal_by = Some(self.seal_by.map_or(at, |by| by.min(at)));
+    }
+
+    /// Seals this epoch when the other one was to be sealed, whose records move here.
+    pub fn seal_like(&mut self, other: &Self) {
+        self.seal_by = other.seal_by;
+    }
+
+    /// The time at which it is sealed at the latest, once it has a record.
+    pub const fn seal_by(&self) -> Option<Time> {
+        self.seal_by
     }
 
     /// Whether the epoch has nothing to make durable.

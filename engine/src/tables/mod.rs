@@ -154,7 +154,7 @@ impl Tables {
     /// Takes the open epoch, with its points in order, and opens the next one.
     pub fn seal(&mut self) -> Epoch {
         let points = std::mem::take(&mut self.spare_points);
-        let next = Epoch { points, ..Epoch::new(Number(self.open.number.0 + 1)) };
+        let next = Epoch::after(&self.open, points);
         let mut sealed = std::mem::replace(&mut self.open, next);
         sealed.points.seal();
         sealed

@@ -27,6 +27,8 @@ use std::ops::RangeInclusive;
 const PAGES_A_STEP: usize = 4;
 /// One in this many candidates may leave its block for a later place.
 const LEFT_PART: usize = 8;
+/// An epoch with links alone fills this number of times as long as others.
+const LINKS_PERIODS: u64 = 12;
 /// The wait for room for records.
 const CROWDED_MS: u64 = 10;
 
@@ -60,8 +62,9 @@ impl OutOfLine {
         store.io.schedule.more_background = true;
     }
 
-    /// Waits until there is room for another record.
-    pub(super) fn wait_for_room(&mut self, store: &Store) {
+    /// Waits until there is room for another record: the open epoch, which may have links alone, fills no longer than others do.
+    pub(super) fn wait_for_room(&mut self, store: &mut Store) {
+        store.tables.open.seal_within(store.io.now, store.settings.commit_period_ms);
         self.pause = Some(store.io.now.plus_ms(CROWDED_MS));
     }
 
@@ -181,7 +184,7 @@ impl OutOfLine {
                     return Err(Blocked::Space);
                 }
                 scheme.admit_records(store, 1)?;
-                store.remap(lbn, place, &fp);
+                store.remap(lbn, place, &fp, links_period(store));
                 scheme.pack_if_large(store, answers);
                 self.linked += 1;
                 if from < place.0 {
@@ -214,6 +217,12 @@ impl OutOfLine {
     pub(super) fn forget_left(&mut self, store: &Store) {
         self.left.retain(|_, epoch| store.tables.open.number <= *epoch + 2);
     }
+}
+
+/// The time within which an epoch with a new link is sealed. Unless somebody waits for the work, a link waits for the records of clients,
+/// which mostly come before that, and costs no commit of its own.
+fn links_period(store: &Store) -> u64 {
+    store.settings.commit_period_ms.saturating_mul(if is_urgent(store) { 1 } else { LINKS_PERIODS })
 }
 
 /// The head that the fingerprint has.
