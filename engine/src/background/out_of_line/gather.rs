@@ -51,11 +51,7 @@ impl OutOfLine {
     }
 
     fn has_room_for_candidate(&self, store: &Store) -> bool {
-        if self.is_setting_aside {
-            !self.is_pass_full(store)
-        } else {
-            self.candidates.len() < self.batch.named_max()
-        }
+        if self.is_setting_aside { !self.is_pass_full(store) } else { self.candidates.len() < self.batch.named_max() }
     }
 
     /// Adds a candidate of which this block is meant. `Err`: this page has to be read first.
