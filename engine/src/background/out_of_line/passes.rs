@@ -19,7 +19,7 @@ impl OutOfLine {
 
     /// Whether enough was set aside for a pass.
     pub(super) fn is_pass_full(&self, store: &Store) -> bool {
-        self.sieve.aside() >= self.sieve.candidates_max(store)
+        self.sieve.aside() >= self.sieve.candidates_wanted(store)
     }
 
     pub(super) fn begin_pass(&mut self, store: &mut Store) {
@@ -108,7 +108,7 @@ impl OutOfLine {
             Some(_) => false,
         };
         let has_many = store.skipped.is_nearly_full() && store.skipped.last_named().is_some();
-        may && has_many && self.sets_aside(store) && self.sieve.takes_more(store)
+        may && has_many && self.sets_aside(store) && self.sieve.takes_more()
     }
 
     /// Sets aside for later passes what is skipped meanwhile.

@@ -38,8 +38,8 @@ const CANDIDATE_BYTES: usize = 12;
 const PAIR_BYTES: usize = 8;
 /// Two filters with fewer bits for each candidate would let too many blocks through. In ninths of a bit for each bit of memory.
 const CANDIDATE_NINTHS: u64 = 2;
-/// The most that are set aside, in candidates of a pass.
-const PASSES_AHEAD: u64 = 4;
+/// The part of the memory that the list of the blocks of what is set aside may take.
+const LIST_PART: u64 = 2;
 /// A pass begins with this number of candidates for each three pages of the table, if there is memory for a filter of them.
 const CANDIDATES_FOR_3_PAGES: u64 = 2;
 /// The most pages of pairs, and the part of the table's pages that they may be.
@@ -161,8 +161,8 @@ impl Sieve {
     }
 
     /// Whether more candidates may be set aside.
-    pub fn takes_more(&self, store: &Store) -> bool {
-        self.aside() < PASSES_AHEAD.saturating_mul(self.candidates_max(store))
+    pub const fn takes_more(&self) -> bool {
+        self.aside.list_bytes() < self.bytes / LIST_PART
     }
 
     /// Notes that all that was set aside is of regions that are under way.
@@ -185,10 +185,15 @@ impl Sieve {
         self.table.0 / GRANULE_BLOCKS
     }
 
-    /// The most candidates of a pass.
-    pub fn candidates_max(&self, store: &Store) -> u64 {
+    /// The most candidates of a pass: as many as memory has a filter for.
+    pub const fn candidates_max(&self) -> u64 {
+        self.bytes * 8 * CANDIDATE_NINTHS / 9
+    }
+
+    /// A pass is worth it from this number of candidates on.
+    pub fn candidates_wanted(&self, store: &Store) -> u64 {
         let wanted = store.geometry.pages_of_blocks(Region::Fingerprints) * CANDIDATES_FOR_3_PAGES / 3;
-        (self.bytes * 8 * CANDIDATE_NINTHS / 9).min(wanted).max(1)
+        self.candidates_max().min(wanted).max(1)
     }
 
     fn pair_pages_max(store: &Store) -> usize {

@@ -70,6 +70,7 @@ impl Sieve {
             return self.go_to(Step::Load { page: self.load_from });
         }
         let _compared = self.pairs.begin_anew();
+        self.arrived = None;
         if self.table.0 < store.geometry.data_blocks { self.fill_filter(0) } else { Sifted::Over }
     }
 

@@ -65,6 +65,11 @@ impl<const BYTES: usize> Pages<BYTES> {
         count(self.blocks.len())
     }
 
+    /// The bytes of the list of its blocks.
+    pub const fn list_bytes(&self) -> u64 {
+        (self.blocks.len() * size_of::<Pbn>()) as u64
+    }
+
     /// Takes blocks for this number of whole pages more, so that entries can be added without a wait.
     ///
     /// # Errors

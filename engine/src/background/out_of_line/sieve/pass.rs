@@ -24,7 +24,7 @@ const WRITES_MAX: u64 = 16;
 impl Sieve {
     /// Begins a pass with the oldest candidates that were set aside, and returns their number. It goes on when they are durable.
     pub fn begin_pass(&mut self, store: &Store) -> u64 {
-        let pages = index(self.candidates_max(store)).div_ceil(Pages::<CANDIDATE_BYTES>::A_PAGE);
+        let pages = index(self.candidates_max()).div_ceil(Pages::<CANDIDATE_BYTES>::A_PAGE).max(1);
         self.candidates = self.aside.take_oldest(pages);
         self.awaited = self.awaited.saturating_sub(self.candidates());
         self.step = Some(Step::Await(store.tables.open.number));
@@ -141,7 +141,8 @@ impl Sieve {
 
     fn sieve_again(&mut self, store: &mut Store, is_reading: bool, page: usize) -> Result<Sifted, Sifted> {
         let Some(former) = self.former.as_ref().filter(|former| page < former.pages()) else {
-            self.former = None;
+            // What has arrived was there before the pairs were written anew.
+            (self.former, self.arrived) = (None, None);
             return Ok(self.end_segment());
         };
         let page_of = self.pairs.former_page(store, former, page, self.arrived());
