@@ -9,6 +9,7 @@ import concurrent.futures
 import functools
 import json
 import os
+import statistics
 import subprocess
 
 from traces import recorded_and_phones
@@ -61,4 +62,6 @@ def run(name, _options):
     column, worst = FIGURES[name]
     known = [(case[column], case[0]) for case in results() if case[column] is not None]
     value, where = worst(known)
-    return {"value": round(value, 4), "at": where, "mean": round(sum(value for value, _ in known) / len(known), 4), "cases": len(known)}
+    by_scheme = {scheme: [value for value, case in known if f", {scheme}:" in case] for scheme in SCHEMES}
+    modes = {scheme: f"worst {worst(values):.4f}, mean {statistics.mean(values):.4f}" for scheme, values in by_scheme.items() if values}
+    return {"value": round(value, 4), "at": where, "mean": round(statistics.mean(value for value, _ in known), 4), "cases": len(known), **modes}
