@@ -92,29 +92,6 @@ fn duplicates_that_the_index_did_not_find_are_linked_later() {
     }
 }
 
-/// Links wait for a commit of what clients write. Without one they are durable a minute later.
-#[test]
-fn links_need_no_commit_of_their_own_where_clients_write() {
-    for mode in MODES {
-        for writes in [true, false] {
-            let mut m = two_copies(small_index(mode));
-            m.pass_ms(SOON_MS / 2 + 1000);
-            let (linked, epochs) = (counts(&m).linked, m.engine.ledger().epochs());
-            assert!(linked >= BLOCKS - 10, "{mode:?}: {linked}");
-            m.pass_ms(10_000);
-            assert_eq!(m.engine.ledger().epochs(), epochs, "{mode:?}: no commit for them");
-            if writes {
-                write_content(&mut m, 3000, 3000);
-                m.flush();
-            } else {
-                m.pass_ms(SOON_MS);
-            }
-            assert_eq!(m.engine.ledger().epochs(), epochs + 1, "{mode:?}");
-            is_sound(m, small_index(mode));
-        }
-    }
-}
-
 #[test]
 fn a_whole_index_leaves_nothing_to_look_for() {
     for mode in MODES {

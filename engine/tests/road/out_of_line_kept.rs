@@ -73,6 +73,33 @@ fn a_detach_forgets_nothing_that_was_skipped() {
     }
 }
 
+/// Links wait for a commit of what clients write. Without one they are durable a minute later.
+#[test]
+fn links_need_no_commit_of_their_own_where_clients_write() {
+    for mode in MODES {
+        for writes in [true, false] {
+            let (mut m, missed) = two_copies(soon(mode));
+            m.pass_ms(2000);
+            let epochs = m.engine.ledger().epochs();
+            assert_eq!(counts(&m).linked, missed, "{mode:?}");
+            m.pass_ms(10_000);
+            assert_eq!(m.engine.ledger().epochs(), epochs, "{mode:?}: no commit for them");
+            if writes {
+                m.write(4096 * 3000, &pattern(3000, 4096));
+                m.flush();
+            } else {
+                m.pass_ms(MINUTE_MS);
+            }
+            assert_eq!(m.engine.ledger().epochs(), epochs + 1, "{mode:?}");
+            let mut m = served(m.medium.clone(), on_demand(mode));
+            assert!(is_right(&mut m));
+            m.feed(Event::Deduplicate(Deduplicate::Range { first: Lbn(0), end: Lbn(u64::MAX) }));
+            m.pass_ms(MINUTE_MS);
+            assert_eq!(counts(&m).linked, 0, "{mode:?}: they were durable");
+        }
+    }
+}
+
 #[test]
 fn a_crash_forgets_what_was_skipped_in_the_last_ten_minutes_and_no_more() {
     assert_eq!(Settings::default().knobs.skipped_save_ms, 10 * MINUTE_MS);
