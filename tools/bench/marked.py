@@ -155,7 +155,8 @@ def records(path):
     """Reads a trace, by its export."""
     text = f"{path}.csv"
     onefold.run("trace", "export", path, text, "--to", "csv", timeout=1200)
-    with open(text, encoding="ascii") as file:
+    # The names of files are bytes.
+    with open(text, encoding="utf-8", errors="surrogateescape") as file:
         lines = (line for line in file if not line.startswith("#"))
         yield from csv.DictReader(lines)
     os.unlink(text)

@@ -161,7 +161,7 @@ impl Sieve {
     }
 
     /// Whether more candidates may be set aside.
-    pub const fn takes_more(&self) -> bool {
+    pub fn takes_more(&self) -> bool {
         self.aside.list_bytes() < self.bytes / LIST_PART
     }
 

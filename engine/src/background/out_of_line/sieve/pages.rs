@@ -66,8 +66,8 @@ impl<const BYTES: usize> Pages<BYTES> {
     }
 
     /// The bytes of the list of its blocks.
-    pub const fn list_bytes(&self) -> u64 {
-        (self.blocks.len() * size_of::<Pbn>()) as u64
+    pub fn list_bytes(&self) -> u64 {
+        count(self.blocks.len() * size_of::<Pbn>())
     }
 
     /// Takes blocks for this number of whole pages more, so that entries can be added without a wait.
