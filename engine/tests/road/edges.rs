@@ -172,12 +172,12 @@ fn what_is_there_already_is_written_once() {
     }
 }
 
-/// Content that comes far more often than a block may have links takes a new block each time that one is full, and no more. Entries of
-/// full blocks would fill its bucket of the index.
+/// Content that comes far more often than a block may have links takes a new block each time that one is full, and no more. In a
+/// small index the entries of full blocks would fill its bucket.
 #[test]
 fn content_of_many_copies_fills_each_block_with_links() {
     for mode in MODES {
-        let settings = in_mode(mode).with_knobs(|knobs| knobs.refs_limit = 4);
+        let settings = in_mode(mode).with_knobs(|knobs| (knobs.refs_limit, knobs.index_bytes_max) = (4, 1024));
         let mut m = Machine::open(blank(32 << 20, None), settings);
         let content = pattern(1, 4096);
         (0..300).for_each(|lbn| m.write(4096 * lbn, &content));
