@@ -64,4 +64,5 @@ def run(name, _options):
     value, where = worst(known)
     by_scheme = {scheme: [value for value, case in known if f", {scheme}:" in case] for scheme in SCHEMES}
     modes = {scheme: f"worst {worst(values):.4f}, mean {statistics.mean(values):.4f}" for scheme, values in by_scheme.items() if values}
-    return {"value": round(value, 4), "at": where, "mean": round(statistics.mean(value for value, _ in known), 4), "cases": len(known), **modes}
+    mean = round(statistics.mean(value for value, _ in known), 4)
+    return {"value": round(value, 4), "at": where, "mean": mean, "cases": len(known), **modes}

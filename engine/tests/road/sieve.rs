@@ -139,7 +139,7 @@ fn what_fast_writes_skip_is_set_aside_before_anything_is_durable() {
     }
 }
 
-/// What is set aside for more than one pass is compared by as many, and an order waits for all of them.
+/// Candidates for more than one pass are compared by as many, and an order waits for all of them.
 #[test]
 fn more_than_a_pass_is_compared_by_the_next_ones() {
     for mode in MODES {
