@@ -95,7 +95,7 @@ awk -v mib="$mib" '
         printf "%-12s %18d %13d %7.3f %20d %15d %6.1f %%\n", $3 " %", units["passthrough"], $5, $5 / units["passthrough"],
             flushes["passthrough"], $6, 100 * $8 / $7
         if ($8 < $7 * $3 / 100 / 2) { print "f2fs: of " $3 " % duplicates fewer than half were found"; failed = 1 }
-        if (sums["volume"] != sums["passthrough"]) { print "f2fs: with " $3 " % duplicates the setups do not hold the same data"; failed = 1 }
+        if (sums["volume"] != sums["passthrough"]) { print "f2fs: with " $3 " % duplicates the setups differ in their data"; failed = 1 }
         rows++
     }
     END { exit failed || rows != 4 }' "$work/said" || { tail -n 40 "$work/console" && die "f2fs: a check failed"; }
