@@ -39,7 +39,8 @@ run() {
     attach
     mounted
     fio --name=job --directory="$place" --rw=randwrite --bs=4k --size="$((blocks * 4))k" --numjobs="$threads" --thread --ioengine=psync \
-        --refill_buffers --buffer_compress_percentage=0 --dedupe_percentage="$percent" --randseed=1 --end_fsync=1 --output=/root/fio.txt ||
+        --refill_buffers --buffer_compress_percentage=0 --dedupe_percentage="$percent" --randseed=1 --end_fsync=1 \
+        --eta=never --output=/root/fio.txt ||
         { cat /root/fio.txt && false; }
     written="$(sum)"
     umount "$place"
@@ -64,7 +65,7 @@ modprobe f2fs
 modprobe fuse
 modprobe loop
 [[ -c /dev/fuse && -b $disk ]]
-say "Linux $(uname -r), $(fio --version), $(onefold version | head -n 1)"
+say "Linux $(uname -r), $(fio --version), $(onefold version | head -n 1 | tr -s " ")"
 for percent in 0 25 50 75; do
     for setup in passthrough volume; do
         options=()
