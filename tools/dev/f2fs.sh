@@ -60,7 +60,7 @@ install -m 755 tools/kit/f2fs.sh "$root/root/f2fs"
 echo "$mib" >"$root/root/mib"
 cp "$root"/boot/vmlinuz-* "$work/kernel"
 cp "$root"/boot/initrd.img-* "$work/initrd"
-mkfs.ext4 -q -d "$root" "$work/disk" 4G
+mkfs.ext4 -q -d "$root" "$work/disk" 4G >/dev/null
 rm -rf --one-file-system "$root"
 truncate -s "$((512 + 4 * mib))M" "$work/store"
 
