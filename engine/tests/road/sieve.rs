@@ -125,7 +125,7 @@ fn what_comes_while_a_pass_is_under_way_is_for_the_next_one() {
 #[test]
 fn what_fast_writes_skip_is_set_aside_before_anything_is_durable() {
     for mode in MODES {
-        let settings = || at_once(mode).with_knobs(|knobs| knobs.skipped_bytes_max = 1024);
+        let settings = || sieving(mode).with_knobs(|knobs| knobs.skipped_bytes_max = 1024);
         let mut m = Machine::open(blank(LARGE, None), settings());
         m.feed(Event::Tick);
         (0..BLOCKS).for_each(|n| write_content(&mut m, n, n));
