@@ -97,7 +97,7 @@ pub(super) struct Sieve {
     layout_of_candidates: TagLayout,
     /// The step of the pass that is under way.
     step: Option<Step>,
-    /// The candidates that were set aside for later passes, and the number of these, the oldest ones, that are of regions that are under way.
+    /// The candidates that were set aside for later passes, and the number of the oldest ones, which are of regions that are under way.
     aside: Pages<CANDIDATE_BYTES>,
     awaited: u64,
     /// Those of the pass that is under way.
