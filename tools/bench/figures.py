@@ -1,7 +1,7 @@
 """Keeps docs/figures.tsv, the table of recorded figures; docs/testing.md says how its rows are read. See tools/dev/bench.sh.
 
 usage: figures.py ready              ends with 2 where the work tree is in no state to record anything
-       figures.py record COMMAND     records the figures that COMMAND printed, one JSON object a line, and passes them on
+       figures.py record COMMAND     records the figures that COMMAND printed as JSON, and passes them on
 """
 
 import datetime
@@ -79,14 +79,30 @@ class Table:
             file.write("\t".join(row) + "\n")
 
 
+def reports(lines):
+    """Yields each JSON text, of one line or of several, and its figures: itself, or the targets that it has."""
+    text = ""
+    for line in lines:
+        text += line
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError:
+            continue
+        yield text, found.get("targets", [found])
+        text = ""
+    if text.strip():
+        raise Refused(f"--record: what was printed last is no figure: {text.strip()[:80]}")
+
+
 def main(words):
     if words == ["ready"]:
         clean_commit(ROOT)
     elif len(words) == 2 and words[0] == "record":
         table = Table()
-        for line in sys.stdin:
-            table.add(json.loads(line), words[1])
-            sys.stdout.write(line)
+        for text, figures in reports(sys.stdin):
+            for figure in figures:
+                table.add(figure, words[1])
+            sys.stdout.write(text)
     else:
         raise Refused(__doc__.strip())
 

@@ -67,6 +67,14 @@ class Recording(unittest.TestCase):
             table.add({"name": "units", "value": 1}, "./dev bench units")
         self.assertEqual(self.rows(), [])
 
+    def test_figures_of_several_lines_and_those_of_a_report_are_read(self):
+        report = '{\n  "version": 1,\n  "targets": [\n    {"name": "a"},\n    {"name": "b"}\n  ]\n}\n'
+        found = list(figures.reports(['{"name": "c"}\n', *report.splitlines(keepends=True)]))
+        self.assertEqual([[figure["name"] for figure in many] for _, many in found], [["c"], ["a", "b"]])
+        self.assertEqual("".join(text for text, _ in found), '{"name": "c"}\n' + report)
+        with self.assertRaisesRegex(figures.Refused, "no figure: half"):
+            list(figures.reports(["half\n"]))
+
     def test_a_folder_without_history_is_refused(self):
         with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(figures.Refused, "git status failed"):
             figures.Table(folder)
