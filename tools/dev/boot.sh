@@ -30,15 +30,7 @@ need_root "boot"
 need debootstrap qemu-system-x86_64 mkfs.ext4 dpkg-shlibdeps
 [[ $(dpkg --print-architecture) == amd64 ]] || die "boot: the machine is one for amd64"
 
-work="$(mktemp -d "${TMPDIR:-/var/tmp}/onefold-boot.XXXXXX")"
-cleanup() {
-    local code=$?
-    trap - EXIT
-    if [[ -n $keep ]]; then say "left there: $work"; else rm -rf --one-file-system "$work"; fi
-    exit "$code"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+make_machine_folder boot "$keep"
 
 step "Package"
 ./dev package "${binary[@]}" --out "$work" deb >/dev/null
@@ -51,8 +43,7 @@ dpkg-deb --root-owner-group --build "$work/newer" "$work/newer.deb" >/dev/null
 step "Debian 13"
 root="$work/root"
 included=systemd,systemd-sysv,udev,linux-image-cloud-amd64,initramfs-tools,e2fsprogs,fio,kmod,procps
-debootstrap --variant=minbase --include="$included" trixie "$root" "$(debian_mirror)" >"$work/log" 2>&1 ||
-    { tail -n 20 "$work/log" && die "boot: debootstrap failed"; }
+make_debian boot "$root" "$included"
 cp "$older" "$root/root/older.deb"
 cp "$work/newer.deb" "$root/root/newer.deb"
 install -m 755 tools/kit/booted.sh "$root/root/booted"

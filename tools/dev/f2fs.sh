@@ -39,22 +39,13 @@ if [[ -z $binary ]]; then
     binary="$ONEFOLD"
 fi
 
-work="$(mktemp -d "${TMPDIR:-/var/tmp}/onefold-f2fs.XXXXXX")"
-cleanup() {
-    local code=$?
-    trap - EXIT
-    if [[ -n $keep ]]; then say "left there: $work"; else rm -rf --one-file-system "$work"; fi
-    exit "$code"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+make_machine_folder f2fs "$keep"
 
 step "Debian 13"
 root="$work/root"
 # The kernel for clouds has no F2FS.
 included=linux-image-amd64,initramfs-tools,f2fs-tools,fio,kmod
-debootstrap --variant=minbase --include="$included" trixie "$root" "$(debian_mirror)" >"$work/log" 2>&1 ||
-    { tail -n 20 "$work/log" && die "f2fs: debootstrap failed"; }
+make_debian f2fs "$root" "$included"
 install -m 755 "$binary" "$root/usr/bin/onefold"
 install -m 755 tools/kit/f2fs.sh "$root/root/f2fs"
 echo "$mib" >"$root/root/mib"

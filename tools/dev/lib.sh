@@ -128,6 +128,26 @@ debian_mirror() {
     say "$mirror"
 }
 
+# Makes a folder for a virtual machine, as $work, which goes when the script ends, unless KEEP is not empty.
+make_machine_folder() { # COMMAND KEEP
+    work="$(mktemp -d "${TMPDIR:-/var/tmp}/onefold-$1.XXXXXX")"
+    keep_machine_folder="$2"
+    trap leave_machine_folder EXIT
+    trap 'exit 130' INT TERM
+}
+leave_machine_folder() {
+    local code=$?
+    trap - EXIT
+    if [[ -n $keep_machine_folder ]]; then say "left there: $work"; else rm -rf --one-file-system "$work"; fi
+    exit "$code"
+}
+
+# Makes a Debian 13 with these packages in the folder ROOT below $work.
+make_debian() { # COMMAND ROOT PACKAGES
+    debootstrap --variant=minbase --include="$3" trixie "$2" "$(debian_mirror)" >"$work/log" 2>&1 ||
+        { tail -n 20 "$work/log" && die "$1: debootstrap failed"; }
+}
+
 # version_at_least FOUND WANTED
 version_at_least() {
     [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]
