@@ -144,7 +144,7 @@ impl Answers {
                 if failure == Failure::Full {
                     store.io.ledger.sent_back(pending.counted);
                 }
-                store.refuse(request, failure);
+                store.space.refuse(&mut store.io, request, failure);
             }
             (None, Some(why)) => self.wait_for_commit(store, request, why),
             (None, None) => {
@@ -172,7 +172,7 @@ impl Answers {
         // A write that waits only because the journal had no room for its promise did not ask for durability, so it does not report the
         // loss.
         if store.io.failed || why != Wanted::Space && std::mem::take(&mut self.journal.lost) {
-            return store.refuse(request, Failure::Io);
+            return store.space.refuse(&mut store.io, request, Failure::Io);
         }
         if !store.tables.open.is_empty() {
             store.tables.open.waiters.push(request);
@@ -194,7 +194,7 @@ impl Answers {
         if let Some(epoch) = &mut store.tables.committing {
             waiters.append(&mut epoch.waiters);
         }
-        waiters.into_iter().for_each(|request| store.refuse(request, failure));
+        waiters.into_iter().for_each(|request| store.space.refuse(&mut store.io, request, failure));
     }
 
     /// Fails all parts that wait for content: after a failed write or flush (A5), or where they have waited long enough for room.

@@ -81,7 +81,7 @@ impl Proofs {
 impl Proofs {
     /// Notes the contents found in a block. Whether a promise names one of them.
     pub fn note_content(&mut self, store: &Store, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
-        let authentic = store.authentic(pbn, block).is_some();
+        let authentic = store.keys.authentic(pbn, block).is_some();
         let slots = if authentic { unit::slots(block).unwrap_or_default() } else { Vec::new() };
         let is_there = |&&(_, slot, proof): &&(Pbn, u8, FingerprintEntry)| match slot {
             0 => proof.proves(&store.keys.fingerprinter, digest, block),
@@ -109,7 +109,7 @@ impl BlockInTables {
     pub fn is_durable(&self, store: &Store, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
         match self.entry.kind {
             Kind::None => self.is_linked,
-            Kind::Carrier => store.authentic(pbn, block).is_some() && unit::may_have_entry(&self.entry.value, block),
+            Kind::Carrier => store.keys.authentic(pbn, block).is_some() && unit::may_have_entry(&self.entry.value, block),
             Kind::Fingerprint | Kind::Checksum => self.entry.proves(&store.keys.fingerprinter, digest, block),
         }
     }

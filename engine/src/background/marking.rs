@@ -32,7 +32,7 @@ impl Marking {
     /// Goes on as far as possible.
     #[cold]
     pub fn go_on(&mut self, store: &mut Store, scheme: &mut Scheme) {
-        while store.may_mark() {
+        while store.io.may_mark() {
             if self.round.is_none() {
                 let found = store.contents.suspects.take_unmarked();
                 self.round = found.map(|(unmarked, find)| Round { find, unmarked, relies_on: None, has_changed: false });

@@ -255,7 +255,7 @@ fn is_urgent(store: &Store) -> bool {
 
 /// The time at which the superblock has to be written again, unless it is being written.
 fn save_at(store: &Store) -> Option<Time> {
-    store.uncompared.save_at().filter(|_| !store.medium.is_busy && !store.is_read_only())
+    store.uncompared.save_at().filter(|_| !store.medium.is_busy && !store.io.is_read_only())
 }
 
 fn is_save_due(store: &Store) -> bool {

@@ -46,7 +46,7 @@ impl Parting {
     /// Protects these ranges, and no others that were found before. Ranges beyond the room that the superblock has are left out.
     #[cold]
     pub fn protect(&mut self, store: &mut Store, ranges: Vec<ProtectedRange>) {
-        if store.is_read_only() || store.io.stage != Stage::Serving {
+        if store.io.is_read_only() || store.io.stage != Stage::Serving {
             return;
         }
         let blocks = store.geometry.logical_blocks;
@@ -74,7 +74,7 @@ impl Parting {
 
     /// Whether it has nothing to do, or waits.
     pub fn rests(&self, store: &Store) -> bool {
-        self.waits || self.left.is_empty() || store.is_read_only()
+        self.waits || self.left.is_empty() || store.io.is_read_only()
     }
 
     /// Goes on with it, a little.

@@ -83,7 +83,7 @@ impl IndexRebuild {
     /// Enters the slots of a carrier that has been read. One that does not match its entry is damaged.
     pub fn carrier_arrived(&mut self, store: &mut Store, pbn: Pbn, authenticator: Fingerprint, arrived: &Arrived) {
         let block = arrived.buffer.block(0);
-        if arrived.result.is_ok() && unit::claims(block) == authenticator && store.authentic(pbn, block).is_some() {
+        if arrived.result.is_ok() && unit::claims(block) == authenticator && store.keys.authentic(pbn, block).is_some() {
             self.entries += store.offer_slots(pbn, block);
         } else {
             store.entry_is_wrong(pbn, arrived.result.is_err());
@@ -98,7 +98,7 @@ impl IndexRebuild {
         for i in 0..buffer.blocks() {
             let pbn = first + count(i);
             if let (Ok(()), Some(&Digest::Of(fingerprint))) = (result, digests.get(i)) {
-                let is_named = store.authentic(pbn, buffer.block(i)).is_none() && store.restore_fingerprint(pbn, fingerprint);
+                let is_named = store.keys.authentic(pbn, buffer.block(i)).is_none() && store.restore_fingerprint(pbn, fingerprint);
                 self.named += u64::from(is_named);
             }
             store.space.unpin(pbn);

@@ -11,8 +11,10 @@ pub(crate) use suspects::Suspects;
 
 use crate::buffer::Slice;
 use crate::interface::RequestId;
+use crate::io::{Io, Stage};
 use crate::map::Map;
 use crate::memory::Accountant;
+use crate::schedule::Task;
 use crate::units::Pbn;
 use std::sync::Arc;
 
@@ -42,5 +44,30 @@ impl Contents {
     pub fn new(accountant: Arc<Accountant>) -> Self {
         let (suspects, comparing, run, held, in_flight) = Default::default();
         Self { cache: ReadCache::new(accountant), suspects, comparing, run, held, in_flight }
+    }
+
+    /// Notes that a block is damaged.
+    pub fn suspect(&mut self, io: &mut Io, pbn: Pbn) {
+        if self.suspects.find(pbn) {
+            io.schedule.push(Task::Mark);
+        }
+    }
+
+    /// Has the tasks go on that wait until a find is kept.
+    pub fn end_waits_for_finds(&mut self, io: &mut Io) {
+        let waited = self.suspects.end_waiting();
+        io.schedule.ready.extend(waited);
+    }
+
+    /// Whether all finds are kept that can be.
+    pub fn is_damage_kept(&self, io: &Io) -> bool {
+        self.suspects.are_kept() || !io.may_mark()
+    }
+
+    /// Goes on with finds that are not kept, if there are any.
+    pub fn go_on_marking(&mut self, io: &mut Io) {
+        if !self.suspects.are_kept() && io.stage == Stage::Serving {
+            io.schedule.push(Task::Mark);
+        }
     }
 }

@@ -72,7 +72,7 @@ impl Engine {
             IoFor::PageWrite { id, removed } => {
                 if store.tables.page_written(&mut store.io, id, removed, stamp, result) {
                     scheme.page_written(store, id, stamp);
-                    store.go_on_marking();
+                    store.contents.go_on_marking(&mut store.io);
                     self.go_on_closing_if_begun();
                 }
             }
@@ -105,7 +105,7 @@ impl Engine {
             answers.content_arrived(store, pbn, is_good);
         }
         store.space.changes += 1;
-        store.commit_may_go_on();
+        store.tables.commit_may_go_on(&mut store.io);
     }
 
     pub(super) fn on_flushed(&mut self, io: IoId, result: Result<(), IoFailure>) {
@@ -149,7 +149,7 @@ impl Engine {
     /// Goes on with what any flush allows.
     fn after_any_flush(&mut self) {
         let store = &mut self.store;
-        store.go_on_marking();
+        store.contents.go_on_marking(&mut store.io);
         let mark = store.io.durability.mark;
         while store.io.durability.removed.front().is_some_and(|(stamp, _)| *stamp <= mark) {
             let Some((_, blocks)) = store.io.durability.removed.pop_front() else { break };

@@ -52,7 +52,7 @@ impl Engine {
             store.io.stage = Stage::Serving;
             store.io.notice(Notice::Serving);
             store.io.schedule.push(Task::Admit);
-            store.go_on_marking();
+            store.contents.go_on_marking(&mut store.io);
             // The opening may have found more than memory is meant for, and the next write may be far off.
             if !store.io.failed && !store.io.read_only {
                 scheme.serves(store);
@@ -79,7 +79,7 @@ impl Engine {
         requests.fail_writes(store);
         answers.fail_content_waiters(store, Failure::Io);
         // No find is kept any more.
-        store.end_waits_for_finds();
+        store.contents.end_waits_for_finds(&mut store.io);
         // An opening may wait for a checkpoint.
         store.io.schedule.push(Task::Checkpoint);
     }
@@ -93,9 +93,9 @@ impl Engine {
                 let Self { store, answers, scheme, .. } = self;
                 scheme.end_commit(store, answers);
                 store.warn_when_filling();
-                store.go_on_marking();
+                store.contents.go_on_marking(&mut store.io);
                 self.serve_when_replayed();
-                if self.store.is_ledger_update_due() {
+                if self.store.medium.is_ledger_update_due(&self.store.io, self.store.settings.knobs.ledger_units_max) {
                     self.scheme.update_superblock(&mut self.store);
                 }
             }
@@ -105,8 +105,8 @@ impl Engine {
 
     /// Writes the superblock for its ledger; if an update is under way, the next commit does.
     pub(super) fn save_ledger(&mut self) {
-        self.store.medium.updates.is_asked = !self.store.is_read_only();
-        if self.store.is_ledger_update_due() {
+        self.store.medium.updates.is_asked = !self.store.io.is_read_only();
+        if self.store.medium.is_ledger_update_due(&self.store.io, self.store.settings.knobs.ledger_units_max) {
             self.scheme.update_superblock(&mut self.store);
         }
     }
@@ -116,7 +116,7 @@ impl Engine {
     #[cold]
     pub(super) fn protect(&mut self, ranges: Vec<ProtectedRange>) {
         self.background.parting.protect(&mut self.store, ranges);
-        if self.store.is_ledger_update_due() {
+        if self.store.medium.is_ledger_update_due(&self.store.io, self.store.settings.knobs.ledger_units_max) {
             self.scheme.update_superblock(&mut self.store);
         }
     }
@@ -164,14 +164,14 @@ impl Engine {
 
     /// Writes the superblock update when the front copies have been read, unless another server wrote them.
     pub(super) fn superblock_read(&mut self, front: &BufferMut, result: Result<(), IoFailure>) {
-        if let Some(notice) = self.store.other_server(front, result) {
+        if let Some(notice) = self.store.medium.other_server(front, result) {
             self.fail_with(notice);
         }
         if self.store.io.failed {
-            self.store.drop_superblock();
+            self.store.medium.drop_update();
             return self.superblock_flushed();
         }
-        self.store.send_superblock();
+        self.store.medium.send_update(&mut self.store.io);
     }
 
     /// Flushes once both copies of the superblock are written.
@@ -190,9 +190,9 @@ impl Engine {
     pub(super) fn superblock_flushed(&mut self) {
         self.store.medium.is_busy = false;
         if !self.store.io.failed {
-            self.store.superblock_is_durable();
+            self.store.medium.update_is_durable();
         }
-        self.store.go_on_marking();
+        self.store.contents.go_on_marking(&mut self.store.io);
         let reached = self.scheme.superblock_written(&mut self.store);
         self.checkpoint_progressed(Ok(reached));
         let Self { store, answers, scheme, recovery, .. } = self;
@@ -222,7 +222,7 @@ impl Engine {
         if !self.close_asked || self.store.io.stage.is_before_service() {
             return;
         }
-        if self.store.io.stage == Stage::Serving && self.requests.are_none() && self.store.is_damage_kept() {
+        if self.store.io.stage == Stage::Serving && self.requests.are_none() && self.store.contents.is_damage_kept(&self.store.io) {
             self.store.io.stage = Stage::ClosingEpochs;
         }
         self.go_on_closing();

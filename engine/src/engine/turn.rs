@@ -69,7 +69,7 @@ impl Engine {
         if store.space.has_waited_for_store(&store.io) {
             answers.fail_waiters(store, Failure::NoSpace);
             answers.fail_content_waiters(store, Failure::NoSpace);
-            store.end_waits_for_finds();
+            store.contents.end_waits_for_finds(&mut store.io);
         }
     }
 
@@ -218,7 +218,7 @@ impl Engine {
         self.store.settle_all();
         self.find_space_for_waiters();
         let store = &mut self.store;
-        store.go_on_marking();
+        store.contents.go_on_marking(&mut store.io);
         if store.settle.is_empty() {
             store.space.discard_freed(&mut store.io, &mut store.tables, false);
             if store.settings.noncritical_delay_ms == 0 {

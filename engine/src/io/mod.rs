@@ -166,4 +166,14 @@ impl Io {
     pub fn notice(&mut self, notice: Notice) {
         self.out.push(Action::Notice(notice));
     }
+
+    /// Whether writes are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.failed || self.used_up || self.read_only
+    }
+
+    /// Whether blocks that were found damaged can be marked on the medium.
+    pub fn may_mark(&self) -> bool {
+        !self.failed && !self.read_only
+    }
 }

@@ -19,7 +19,7 @@ use crate::schedule::Task;
 use crate::scheme::log::recover::{Damaged, Found, Opened, Opening};
 use crate::scheme::log::{PLACES_LEFT_MIN, RECORDS_A_UNIT, Reserved};
 use crate::scheme::{Log, Scheme};
-use crate::store::Store;
+use crate::store::{Store, look_at_counters};
 use crate::tables::{Committed, Live};
 use crate::units::{Epoch, Pbn};
 
@@ -53,7 +53,7 @@ impl Recovery {
     #[cold]
     pub fn begin(store: &mut Store) {
         store.io.stage = Stage::Opening;
-        store.look_at_counters(0);
+        look_at_counters(&mut store.io, &store.medium, &store.tables, 0);
         store.io.flush(FlushFor::Opening);
     }
 
@@ -141,7 +141,7 @@ impl Recovery {
     /// Ends step 2: the scheme is known. Step 3 begins.
     fn log_is_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers, log: Option<Box<Log>>) -> NextStep {
         *scheme = log.map_or_else(Scheme::default, Scheme::Log);
-        store.look_at_counters(scheme.last_sequence());
+        look_at_counters(&mut store.io, &store.medium, &store.tables, scheme.last_sequence());
         if store.io.read_only {
             self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.keep(store));
             self.opening = None;

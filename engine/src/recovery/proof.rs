@@ -131,7 +131,7 @@ impl Recovery {
                 if !proofs.note_content(store, pbn, block, digest) {
                     continue;
                 }
-                if let (Kind::None, Some(authenticator)) = (known.entry.kind, store.authentic(pbn, block)) {
+                if let (Kind::None, Some(authenticator)) = (known.entry.kind, store.keys.authentic(pbn, block)) {
                     proofs.unnamed.insert(pbn, authenticator);
                 }
                 if !known.is_durable(store, pbn, block, digest) {

@@ -97,7 +97,7 @@ impl Recovery {
         let block = buffer.freeze().slice(0, 1);
         let is_right = match slot {
             0 => digests.first().is_some_and(|&digest| proof.proves(&store.keys.fingerprinter, digest, block.block(0))),
-            _ => store.authentic(pbn, block.block(0)).is_some(),
+            _ => store.keys.authentic(pbn, block.block(0)).is_some(),
         };
         match in_slot(&block, slot).filter(|_| result.is_ok() && is_right) {
             Some(content) => replay_content(store, answers, requests, lbn, content),

@@ -55,7 +55,7 @@ impl Requests {
         let (writes, others) = std::mem::take(&mut self.admission).into_iter().partition(|request| request.op == Op::Write);
         self.admission = others;
         let writes: VecDeque<Request> = writes;
-        writes.into_iter().for_each(|request| store.refuse(request.id, failure));
+        writes.into_iter().for_each(|request| store.space.refuse(&mut store.io, request.id, failure));
     }
 
     /// Admits discards before the writes that wait for space, since only discards may bring some.
@@ -92,13 +92,13 @@ impl Requests {
             && request.length.0 % SECTOR_BYTES == 0
             && request.offset.0.checked_add(request.length.0).is_some_and(|end| end <= store.logical().bytes().0);
         if !fits {
-            return store.refuse(request.id, Failure::Invalid);
+            return store.space.refuse(&mut store.io, request.id, Failure::Invalid);
         }
         if store.io.unflushed {
-            return store.refuse(request.id, Failure::Io);
+            return store.space.refuse(&mut store.io, request.id, Failure::Io);
         }
-        if changes(request.op) && store.is_read_only() {
-            return store.refuse(request.id, Failure::ReadOnly);
+        if changes(request.op) && store.io.is_read_only() {
+            return store.space.refuse(&mut store.io, request.id, Failure::ReadOnly);
         }
         match request.op {
             Op::Read => self.begin_read(store, request),

@@ -13,7 +13,7 @@ impl Requests {
     pub fn begin_extents(&mut self, store: &mut Store, request: Request) {
         // Who only looks may ask until the very end.
         if store.io.stage.is_closing() {
-            return store.refuse(request.id, Failure::Io);
+            return store.space.refuse(&mut store.io, request.id, Failure::Io);
         }
         self.extents.push_back(ExtentsOp::new(request));
         if self.extents.len() == 1 {

@@ -35,7 +35,7 @@ pub(super) struct Written<'a> {
 pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, written: &Written<'_>) -> Result<(), Blocked> {
     scheme.admit_records(store, 1)?;
     let &Written { request, lbn, slice, digest, compared, policy, is_lone } = written;
-    let (epoch, policy) = (store.tables.open.number, store.policy_of(lbn, policy));
+    let (epoch, policy) = (store.tables.open.number, store.medium.policy_of(lbn, policy));
     let name = match digest {
         Digest::Zero => {
             store.io.ledger.placed(policy.stream(), Placed::Zero);
@@ -54,7 +54,7 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
             Digest::Checksum(checksum) => checksum,
             _ => store.keys.fingerprinter.checksum(slice.block(0)),
         };
-        let entry = store.entry_apart(checksum);
+        let entry = store.medium.entry_apart(checksum);
         return link_new(store, scheme, answers, content, New { entry, ..new });
     }
     let Digest::Of(fingerprint) = digest else {
@@ -115,7 +115,7 @@ fn link_duplicate(
         store.index.insert(&content.name.value, pbn);
     }
     answers.promise_block(store, request, store.tables.open.number, lbn, (pbn, slot), content);
-    store.add_links(pbn, 1);
+    store.space.add_links(&mut store.io, &mut store.tables, pbn, 1);
     store.set_point(lbn, MapEntry::Block { pbn, slot });
     store.also_mapped_by(pbn, lbn);
     scheme.pack_if_large(store, answers);
@@ -142,7 +142,7 @@ fn link_new(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, conte
     let promised = answers.journal.contents_promised(store);
     let pbn = store.allocate(lbn, policy.stream(), promised)?;
     store.io.ledger.placed(policy.stream(), Placed::New);
-    store.add_links(pbn, 2);
+    store.space.add_links(&mut store.io, &mut store.tables, pbn, 2);
     store.tables.open.new_blocks.push(pbn);
     let epoch = store.tables.open.number;
     let may_compress = kind == Kind::Fingerprint && policy.compresses();

@@ -235,7 +235,7 @@ impl Requests {
     fn name_what_was_read(&mut self, store: &mut Store, lbn: Lbn, pbn: Pbn, slot: u8, expect: &ExpectedContent, digest: Digest) {
         let is_nameless = match expect {
             ExpectedContent::Short(_) => true,
-            ExpectedContent::Unknown => !store.policy_of(lbn, Policy::DEFAULT).is_apart(),
+            ExpectedContent::Unknown => !store.medium.policy_of(lbn, Policy::DEFAULT).is_apart(),
             _ => false,
         };
         if let (true, 0, Digest::Of(fingerprint)) = (is_nameless && store.settings.verify_reads, slot, digest) {

@@ -20,7 +20,7 @@ pub(super) fn lone_blocks(store: &mut Store, first: Lbn, digests: impl ExactSize
         return vec![true; digests.len()];
     }
     let duplicates = (first.0..).map(Lbn).zip(digests).enumerate().map(|(i, (lbn, digest))| match digest {
-        Digest::Of(fp) if !store.policy_of(lbn, policies.of(i)).is_apart() => store.index.look_up(&fp, 0).ok().flatten(),
+        Digest::Of(fp) if !store.medium.policy_of(lbn, policies.of(i)).is_apart() => store.index.look_up(&fp, 0).ok().flatten(),
         _ => None,
     });
     outside_runs(duplicates, min_run)

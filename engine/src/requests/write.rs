@@ -42,13 +42,13 @@ pub(super) struct Block {
 impl Requests {
     pub(super) fn begin_write(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: &Request) {
         let Some(payload) = &request.payload else {
-            return store.refuse(request.id, Failure::Invalid);
+            return store.space.refuse(&mut store.io, request.id, Failure::Invalid);
         };
         let first = request.offset.0 / BLOCK_BYTES;
         let end = request.offset.0 + request.length.0;
         let blocks = end.div_ceil(BLOCK_BYTES) - first;
         if count(payload.buffer.blocks()) < blocks || count(payload.digests.len()) < blocks {
-            return store.refuse(request.id, Failure::Invalid);
+            return store.space.refuse(&mut store.io, request.id, Failure::Invalid);
         }
         answers.anticipation.arrived(store.io.now);
         answers.begin(store, request, ClientWrites { requests: 1, bytes: request.length.0, units: blocks });
@@ -380,7 +380,7 @@ fn compare_stored(store: &mut Store, whole: &WholeBlock, pbn: Pbn, in_slots: boo
         return (content == stored.block(0)).then_some(Comparison::Same(pbn));
     }
     let Digest::Of(fingerprint) = &whole.digest else { return None };
-    let authenticator = store.authentic(pbn, stored.block(0))?;
+    let authenticator = store.keys.authentic(pbn, stored.block(0))?;
     let slot = slot_of(stored.block(0), fingerprint)?;
     let same = in_slot(stored, slot)?.block(0) == content;
     same.then_some(Comparison::SameSlot(pbn, slot, authenticator))

@@ -203,7 +203,7 @@ impl Scheme {
             Self::Ordered(commit) => commit.iter_mut().for_each(|commit| commit.page_written(id, stamp)),
             Self::Log(log) => log.page_written(store, id),
         }
-        store.commit_may_go_on();
+        store.tables.commit_may_go_on(&mut store.io);
     }
 
     /// Ends the commit of a durable epoch: answers the requests that wait for it, and passes on what may enter pages now.

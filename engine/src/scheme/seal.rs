@@ -10,7 +10,7 @@ use crate::format::page::{PageId, Region};
 use crate::io::Stage;
 use crate::memory::Part;
 use crate::schedule::Task;
-use crate::store::Store;
+use crate::store::{Store, look_at_counters};
 use crate::tables::{Epoch, RECORD_COST_BYTES, Wanted};
 use crate::units::Lbn;
 use std::collections::{BTreeSet, VecDeque};
@@ -66,7 +66,7 @@ impl Scheme {
     pub fn seal(&mut self, store: &mut Store, answers: &mut Answers) {
         self.before_seal(store, answers);
         answers.anticipation.sealed(store.io.now);
-        store.look_at_counters(self.last_sequence());
+        look_at_counters(&mut store.io, &store.medium, &store.tables, self.last_sequence());
         let mut epoch = store.tables.seal();
         answers.journal.sealed();
         let most = self.clear_pages_max(store, epoch.points.len());

@@ -39,6 +39,12 @@ impl Space {
         }
     }
 
+    /// Adds links to a block in the open epoch. They count at once, and the epoch's commit writes the page.
+    pub fn add_links(&mut self, io: &mut Io, tables: &mut Tables, pbn: Pbn, links: i16) {
+        self.change_refs(io, tables, pbn, links);
+        tables.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
+    }
+
     /// A block's count fell to zero, so the block may be allocated again.
     pub fn freed(&mut self, pbn: Pbn) {
         self.changes += 1;

@@ -185,4 +185,13 @@ impl Space {
         let left = self.census.free + self.census.of_scheme;
         self.full.journal.contains(&lbn.0) && left > self.geometry.reserve_blocks / 2
     }
+
+    /// Answers a request that fails.
+    #[cold]
+    pub fn refuse(&mut self, io: &mut Io, request: RequestId, failure: Failure) {
+        match failure {
+            Failure::Full => self.send_back(io, request),
+            _ => io.reply(request, Reply::Failed(failure)),
+        }
+    }
 }

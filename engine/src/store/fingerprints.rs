@@ -116,7 +116,7 @@ impl Store {
 
     /// The block that an LBN durably means, if it was deferred when it was written. `Err`: that page has to be loaded first.
     pub fn deferred(&mut self, lbn: Lbn) -> Result<Option<Pbn>, PageId> {
-        if self.tables.overlay(lbn).is_some() || self.policy_of(lbn, Policy::DEFAULT).is_apart() {
+        if self.tables.overlay(lbn).is_some() || self.medium.policy_of(lbn, Policy::DEFAULT).is_apart() {
             return Ok(None);
         }
         let Some(MapEntry::Block { pbn, slot: 0 }) = self.tables.lookup(&mut self.io, lbn)? else { return Ok(None) };
@@ -144,7 +144,7 @@ impl Store {
         let Some(page) = self.tables.pages.get(id) else { return false };
         let entry = page.content.fingerprint(at);
         let Digest::Of(fingerprint) = digest else { return true };
-        if self.io.stage != Stage::Serving || self.is_read_only() || !has_checksum_alone(&entry) || !self.may_get_fingerprint(pbn) {
+        if self.io.stage != Stage::Serving || self.io.is_read_only() || !has_checksum_alone(&entry) || !self.may_get_fingerprint(pbn) {
             return true;
         }
         if !entry.proves(&self.keys.fingerprinter, digest, block) {

@@ -1,42 +1,18 @@
 //! Changes of the mapping, from the open epoch on.
 
 use super::Store;
-use crate::fingerprint::Fingerprint;
-use crate::format::entry::{FingerprintEntry, MapEntry};
-use crate::policy::{Policy, Stream};
+use crate::format::entry::MapEntry;
+use crate::policy::Stream;
 use crate::schedule::Blocked;
 use crate::units::{Lbn, Pbn};
 
 impl Store {
-    /// The policy for a block of this LBN: what its request asks for, and what the volume knows of the LBN.
-    pub fn policy_of(&self, lbn: Lbn, asked: Policy) -> Policy {
-        if self.medium.superblock.is_protected(lbn) { asked.apart() } else { asked }
-    }
-
-    /// The entry of a new block that stays apart. It has the mark of that if programs that do not know the mark leave the volume alone
-    /// already; otherwise they do after the next update of the superblock.
-    pub fn entry_apart(&mut self, checksum: Fingerprint) -> FingerprintEntry {
-        let entry = FingerprintEntry::of_checksum(checksum);
-        if self.medium.is_marked_apart {
-            entry.apart()
-        } else {
-            self.medium.mark_apart();
-            entry
-        }
-    }
-
     /// Allocates a block for new content of `lbn`, which a stream writes; `promised` free blocks are kept for others. The refs page of the
     /// block is in memory.
     pub fn allocate(&mut self, lbn: Lbn, stream: Stream, promised: u64) -> Result<Pbn, Blocked> {
         let pbn = self.space.allocate(&mut self.io, &mut self.tables, &mut self.contents.cache, (lbn, stream), promised)?;
         self.contents.suspects.forget(pbn);
         Ok(pbn)
-    }
-
-    /// Adds links to a block in the open epoch. They count at once, and the epoch's commit writes the page.
-    pub fn add_links(&mut self, pbn: Pbn, links: i16) {
-        self.space.change_refs(&mut self.io, &mut self.tables, pbn, links);
-        self.tables.open.refs_pages.insert(self.geometry.refs_of(pbn).0.index);
     }
 
     /// Maps `lbn` to `entry`, from the open epoch on.

@@ -1,8 +1,11 @@
 //! The superblock of an open volume, and the update of it that is under way.
 
 use crate::buffer::Slice;
+use crate::fingerprint::Fingerprint;
+use crate::format::entry::FingerprintEntry;
 use crate::format::{FRONT_COPIES, Lifetime, ProtectedRange, Superblock};
-use crate::units::{BLOCK_SIZE, Bytes};
+use crate::policy::Policy;
+use crate::units::{BLOCK_SIZE, Bytes, Lbn};
 
 /// The update of the superblock that is under way, and the front copies that this server has written.
 #[derive(Default)]
@@ -54,5 +57,22 @@ impl Medium {
     pub fn mark_apart(&mut self) {
         self.updates.is_asked |= !self.superblock.marks_apart();
         self.superblock.set_marks_apart();
+    }
+
+    /// The policy for a block of this LBN: what its request asks for, and what the volume knows of the LBN.
+    pub fn policy_of(&self, lbn: Lbn, asked: Policy) -> Policy {
+        if self.superblock.is_protected(lbn) { asked.apart() } else { asked }
+    }
+
+    /// The entry of a new block that stays apart. It has the mark of that if programs that do not know the mark leave the volume alone
+    /// already; otherwise they do after the next update of the superblock.
+    pub fn entry_apart(&mut self, checksum: Fingerprint) -> FingerprintEntry {
+        let entry = FingerprintEntry::of_checksum(checksum);
+        if self.is_marked_apart {
+            entry.apart()
+        } else {
+            self.mark_apart();
+            entry
+        }
     }
 }

@@ -8,6 +8,7 @@ mod blocks_read;
 mod counters;
 mod duplicates;
 mod fingerprints;
+mod keys;
 mod mapping;
 mod medium;
 mod proved;
@@ -20,7 +21,9 @@ mod suspects;
 mod verify;
 
 pub(crate) use blocks_read::BlocksRead;
+pub(crate) use counters::look_at_counters;
 pub(crate) use duplicates::{Comparison, DuplicateSearch, MappedSince};
+pub(crate) use keys::Keys;
 pub(crate) use medium::Medium;
 pub(crate) use remap::Remapped;
 pub(crate) use slot::{BlockCondition, Place, in_slot, slot_of};
@@ -28,17 +31,13 @@ pub(crate) use verify::ExpectedContent;
 
 use crate::charge::Memory;
 use crate::contents::Contents;
-use crate::fingerprint::Fingerprinter;
-use crate::format::authenticator::Authenticator;
 use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
 use crate::format::superblock::Superblock;
 use crate::index::{Index, Prefetched, Skipped, Uncompared};
-use crate::interface::{Failure, Reply, RequestId};
 use crate::io::Io;
 use crate::memory::{Accountant, Part};
 use crate::policy::Stream;
-use crate::schedule::Task;
 use crate::settings::Settings;
 use crate::space::by_block::ByBlock;
 use crate::space::{PendingBlock, Policy, Space};
@@ -58,18 +57,6 @@ const SIEVE_BYTES_MIN: u64 = 4096;
 
 /// The parts of the memory for the index that are at least and at most for what was read.
 const PREFETCHED_SHARES: (u64, u64) = (256, 4);
-
-/// The keys by which this volume makes fingerprints and authenticators.
-pub(crate) struct Keys {
-    pub fingerprinter: Fingerprinter,
-    pub authenticator: Authenticator,
-}
-
-impl Keys {
-    pub fn of(superblock: &Superblock) -> Self {
-        Self { fingerprinter: superblock.fingerprinter(), authenticator: superblock.authenticator() }
-    }
-}
 
 /// The shares of the memory for the index, in bytes.
 #[derive(Clone, Copy)]
@@ -185,15 +172,6 @@ impl Store {
         Blocks(self.geometry.logical_blocks)
     }
 
-    /// Answers a request that fails.
-    #[cold]
-    pub fn refuse(&mut self, request: RequestId, failure: Failure) {
-        match failure {
-            Failure::Full => self.space.send_back(&mut self.io, request),
-            _ => self.io.reply(request, Reply::Failed(failure)),
-        }
-    }
-
     /// Bytes charged for the open epoch's records and for pending blocks. Scattered pending blocks also take the memory of their
     /// neighbours.
     pub fn open_bytes(&self) -> u64 {
@@ -207,13 +185,6 @@ impl Store {
     /// Whether too many removed links of earlier commits wait for their refs pages, so that no further ones may be unmapped.
     pub fn is_behind(&self) -> bool {
         count(self.settle.records()) * RECORD_COST_BYTES > self.memory.accountant.limit(Part::Dirty)
-    }
-
-    /// Schedules the commit under way, because something that it may wait for has ended.
-    pub fn commit_may_go_on(&mut self) {
-        if self.tables.committing.is_some() {
-            self.io.schedule.push(Task::Commit);
-        }
     }
 
     /// Notes that the counts that a recount has lowered are durable.

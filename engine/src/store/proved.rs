@@ -27,7 +27,7 @@ impl Store {
         let Some(last) = self.tables.proved_only else { return Ok(true) };
         let is_it = match expect {
             ExpectedContent::Fingerprint(value) => digest == Digest::Of(*value),
-            ExpectedContent::Carrier(value) => self.authentic(pbn, block).is_some() && unit::may_have_entry(value, block),
+            ExpectedContent::Carrier(value) => self.keys.authentic(pbn, block).is_some() && unit::may_have_entry(value, block),
             // These prove nothing: a short fingerprint may belong to other content.
             ExpectedContent::Short(_) | ExpectedContent::Checksum(_) | ExpectedContent::Unknown | ExpectedContent::Page(_) => false,
         };

@@ -119,7 +119,7 @@ impl Store {
 
     /// Compares what an LBN means with the content of a place. `Err`: this page or block has to be read first.
     pub fn may_remap(&mut self, lbn: Lbn, to: Place, known: &BlocksRead) -> Result<Remapped, Blocked> {
-        if self.policy_of(lbn, Policy::DEFAULT).is_apart() {
+        if self.medium.policy_of(lbn, Policy::DEFAULT).is_apart() {
             return Ok(Remapped::Changed);
         }
         if !self.may_take_links(lbn, to.0)? {
@@ -181,7 +181,7 @@ impl Store {
     /// this time. The index has its block from now on, since its content comes again and again.
     pub fn remap(&mut self, lbn: Lbn, (pbn, slot): Place, fp: &Fingerprint, ms: u64) {
         self.index.insert(fp, pbn);
-        self.add_links(pbn, 1);
+        self.space.add_links(&mut self.io, &mut self.tables, pbn, 1);
         self.set_point_within(lbn, MapEntry::Block { pbn, slot }, ms);
     }
 }

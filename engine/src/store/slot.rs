@@ -50,17 +50,12 @@ pub(crate) enum BlockCondition {
 }
 
 impl Store {
-    /// The value of the kind-3 entry of a unit that was read from the device, if this volume made the unit for that block.
-    pub fn authentic(&self, pbn: Pbn, block: &[u8; BLOCK_SIZE]) -> Option<Fingerprint> {
-        unit::is_authentic(&self.keys.authenticator, pbn, block).then(|| unit::claims(block))
-    }
-
     /// Judges a block that was read from the device and may be a carrier. `entry`: its fingerprint entry, if that is known.
     pub fn judge_carrier(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], entry: Option<FingerprintEntry>) -> BlockCondition {
         if entry.is_some_and(|entry| entry.kind != Kind::Carrier || !unit::is_named_by(&entry.value, block)) {
             return BlockCondition::Wrong;
         }
-        if self.authentic(pbn, block).is_none() {
+        if self.keys.authentic(pbn, block).is_none() {
             return if entry.is_some() { BlockCondition::Damaged } else { BlockCondition::Wrong };
         }
         if entry.is_some() {
@@ -84,7 +79,7 @@ impl Store {
                     what: "a carrier differs from its authenticator, but not in the block that was read",
                     at: pbn.0,
                 });
-                self.suspect(pbn);
+                self.contents.suspect(&mut self.io, pbn);
                 Some(content)
             }
         }

@@ -9,12 +9,13 @@
 //!    an update, one is written after a number of units that clients have written.
 //! 5. If the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
 
-use super::Store;
+use super::{Medium, Store};
 use crate::buffer::BufferMut;
 use crate::format::{FRONT_COPIES, Lifetime, Superblock, copies, pair_of};
 use crate::interface::{Class, IoFailure, Notice};
-use crate::io::IoFor;
 use crate::io::Stage;
+use crate::io::{Io, IoFor};
+use crate::ledger::Ledger;
 use crate::units::BLOCK_SIZE;
 
 /// The pairs of copies, which updates write in turn.
@@ -28,7 +29,7 @@ impl Store {
         self.medium.superblock.generation += 1;
         let found = &self.medium.superblock.lifetime;
         self.medium.updates.lived_before.get_or_insert_with(|| found.clone());
-        self.medium.superblock.lifetime = self.lifetime();
+        self.medium.superblock.lifetime = self.medium.lifetime(&self.io.ledger);
         self.medium.superblock.allocation_cursor = self.space.newest;
         self.medium.superblock.uncompared = self.uncompared.save();
         (self.medium.updates.client_units, self.medium.updates.is_asked) = (self.io.ledger.client_units, false);
@@ -41,80 +42,82 @@ impl Store {
         }
         self.io.read(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
     }
+}
 
+impl Medium {
     /// Notes that the update is durable.
-    pub fn superblock_is_durable(&mut self) {
-        if self.medium.updates.marks_apart && !self.medium.is_marked_apart {
+    pub fn update_is_durable(&mut self) {
+        if self.updates.marks_apart && !self.is_marked_apart {
             // The first update has reached one pair of copies, the next one reaches the other: whichever survives has the mark.
-            self.medium.updates.marked += 1;
-            self.medium.is_marked_apart = self.medium.updates.marked == PAIRS;
-            self.medium.updates.is_asked |= !self.medium.is_marked_apart;
+            self.updates.marked += 1;
+            self.is_marked_apart = self.updates.marked == PAIRS;
+            self.updates.is_asked |= !self.is_marked_apart;
         }
     }
 
     /// Whether an update is due for the ledger alone, because clients have written much since the last one, or somebody has asked for it.
-    pub fn is_ledger_update_due(&self) -> bool {
-        let units = self.io.ledger.client_units.saturating_sub(self.medium.updates.client_units);
-        let is_wanted = units >= self.settings.knobs.ledger_units_max || self.medium.updates.is_asked;
-        is_wanted && !self.medium.is_busy && !self.io.failed && self.io.stage == Stage::Serving
+    pub fn is_ledger_update_due(&self, io: &Io, units_max: u64) -> bool {
+        let units = io.ledger.client_units.saturating_sub(self.updates.client_units);
+        let is_wanted = units >= units_max || self.updates.is_asked;
+        is_wanted && !self.is_busy && !io.failed && io.stage == Stage::Serving
     }
 
     /// The generation of the last superblock whose update has ended.
     pub fn saved_generation(&self) -> u64 {
-        self.medium.superblock.generation - u64::from(self.medium.is_busy)
+        self.superblock.generation - u64::from(self.is_busy)
     }
 
     /// The ledger of everything since the volume was created.
-    pub fn lifetime(&self) -> Lifetime {
-        let mut lifetime = self.medium.updates.lived_before.as_ref().unwrap_or(&self.medium.superblock.lifetime).clone();
-        for (total, count) in lifetime.classes.iter_mut().zip(&self.io.ledger.written) {
+    pub fn lifetime(&self, ledger: &Ledger) -> Lifetime {
+        let mut lifetime = self.updates.lived_before.as_ref().unwrap_or(&self.superblock.lifetime).clone();
+        for (total, count) in lifetime.classes.iter_mut().zip(ledger.written) {
             total.units = total.units.saturating_add(count.units);
             total.bytes = total.bytes.saturating_add(count.bytes);
             total.commands = total.commands.saturating_add(count.commands);
         }
-        lifetime.client_write_units = lifetime.client_write_units.saturating_add(self.io.ledger.client_units);
-        lifetime.device_flushes = lifetime.device_flushes.saturating_add(self.io.ledger.device_flushes);
+        lifetime.client_write_units = lifetime.client_write_units.saturating_add(ledger.client_units);
+        lifetime.device_flushes = lifetime.device_flushes.saturating_add(ledger.device_flushes);
         lifetime
     }
 
     /// The notice to send if another server has written one of the front copies, which were read.
     pub fn other_server(&self, front: &BufferMut, result: Result<(), IoFailure>) -> Option<Notice> {
         let other = (0..FRONT_COPIES).filter(|_| result.is_ok()).find_map(|copy| self.others_copy(copy, front.block(copy)))?;
-        let is_formatted = other.origin != self.medium.superblock.origin;
+        let is_formatted = other.origin != self.superblock.origin;
         Some(Notice::OtherServer { generation: other.generation, incarnation: other.incarnation, is_formatted })
     }
 
     /// Sends the copies of the update.
-    pub fn send_superblock(&mut self) {
-        let due = std::mem::take(&mut self.medium.updates.due);
-        let generation = self.medium.superblock.generation;
+    pub fn send_update(&mut self, io: &mut Io) {
+        let due = std::mem::take(&mut self.updates.due);
+        let generation = self.superblock.generation;
         let [front, _] = pair_of(generation);
-        self.medium.updates.written[front] = Some((generation, Box::new(*due[0].1.block(0))));
+        self.updates.written[front] = Some((generation, Box::new(*due[0].1.block(0))));
         for (at, copy) in due {
-            self.medium.writes_left += 1;
-            self.io.write(IoFor::Superblock, at, vec![copy], Class::Superblock);
+            self.writes_left += 1;
+            io.write(IoFor::Superblock, at, vec![copy], Class::Superblock);
         }
     }
 
     /// Drops the update, because the volume has failed.
-    pub fn drop_superblock(&mut self) {
-        self.medium.updates.due.clear();
+    pub fn drop_update(&mut self) {
+        self.updates.due.clear();
     }
 
     /// The superblock in a front copy, if another server has written it.
     fn others_copy(&self, copy: usize, found: &[u8; BLOCK_SIZE]) -> Option<Superblock> {
-        let own = self.medium.updates.written[copy].as_ref();
+        let own = self.updates.written[copy].as_ref();
         if own.is_some_and(|(_, own)| **own == *found) {
             return None;
         }
         let other = Superblock::decode(found, copy).ok()?;
-        let is_of_this_volume = other.origin == self.medium.superblock.origin;
+        let is_of_this_volume = other.origin == self.superblock.origin;
         let is_others = match own {
             // An older copy was not written since this server's own: the device has lost that.
             Some((generation, _)) => !is_of_this_volume || other.generation >= *generation,
-            // Before this server has written this copy, an older one may be there, even of another volume. `self.medium.superblock` has the
+            // Before this server has written this copy, an older one may be there, even of another volume. `self.superblock` has the
             // generation of the update under way.
-            None => is_of_this_volume && other.generation >= self.medium.superblock.generation,
+            None => is_of_this_volume && other.generation >= self.superblock.generation,
         };
         is_others.then_some(other)
     }

@@ -23,7 +23,7 @@ impl Store {
         if let ExpectedContent::Fingerprint(value) = self.expect_content(pbn) {
             self.index.remove(&value, pbn);
         }
-        self.suspect(pbn);
+        self.contents.suspect(&mut self.io, pbn);
     }
 
     /// Reports that a block, which was pinned while it was read, does not hold what its entry said.
@@ -32,44 +32,14 @@ impl Store {
         self.block_damaged(pbn, if is_unreadable { "a block cannot be read" } else { "content differs from its fingerprint" });
     }
 
-    /// Notes that a block is damaged.
-    pub fn suspect(&mut self, pbn: Pbn) {
-        if self.contents.suspects.find(pbn) {
-            self.io.schedule.push(Task::Mark);
-        }
-    }
-
     /// Whether a task has to wait until a find is kept: then it goes on. For a store without room it waits as long as writes do.
     pub fn awaits_find(&mut self, find: u64, task: Task) -> bool {
-        let may_be_kept = self.may_mark() && self.io.stage == Stage::Serving && !self.space.has_waited_for_store(&self.io);
+        let may_be_kept = self.io.may_mark() && self.io.stage == Stage::Serving && !self.space.has_waited_for_store(&self.io);
         let waits = may_be_kept && !self.contents.suspects.are_kept_upto(find);
         if waits {
             self.contents.suspects.wait(task);
         }
         waits
-    }
-
-    /// Has the tasks go on that wait until a find is kept.
-    pub fn end_waits_for_finds(&mut self) {
-        let waited = self.contents.suspects.end_waiting();
-        self.io.schedule.ready.extend(waited);
-    }
-
-    /// Whether finds can be kept.
-    pub fn may_mark(&self) -> bool {
-        !self.io.failed && !self.io.read_only
-    }
-
-    /// Whether all finds are kept that can be.
-    pub fn is_damage_kept(&self) -> bool {
-        self.contents.suspects.are_kept() || !self.may_mark()
-    }
-
-    /// Goes on with finds that are not kept, if there are any.
-    pub fn go_on_marking(&mut self) {
-        if !self.contents.suspects.are_kept() && self.io.stage == Stage::Serving {
-            self.io.schedule.push(Task::Mark);
-        }
     }
 
     /// Changes the entry of a suspect, if that says something else. Returns whether it is done: it is not while the entry has yet to

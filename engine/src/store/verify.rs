@@ -60,7 +60,7 @@ impl Store {
     pub fn judge(&mut self, pbn: Pbn, slot: u8, expect: &ExpectedContent, digest: Digest, block: &[u8; BLOCK_SIZE]) -> BlockCondition {
         match expect {
             _ if slot == 0 => {
-                if self.content_is(expect, digest, block) {
+                if self.keys.content_is(expect, digest, block) {
                     BlockCondition::Right
                 } else {
                     BlockCondition::Wrong
@@ -71,18 +71,6 @@ impl Store {
                 self.judge_carrier(pbn, block, Some(FingerprintEntry { kind: Kind::Carrier, value: *value }))
             }
             ExpectedContent::Fingerprint(_) | ExpectedContent::Short(_) | ExpectedContent::Checksum(_) => BlockCondition::Wrong,
-        }
-    }
-
-    /// Whether a block's bytes are as expected.
-    fn content_is(&self, expect: &ExpectedContent, digest: Digest, block: &[u8; BLOCK_SIZE]) -> bool {
-        match expect {
-            ExpectedContent::Fingerprint(value) => digest == Digest::Of(*value),
-            ExpectedContent::Short(short) => matches!(digest, Digest::Of(value) if value.short() == *short),
-            ExpectedContent::Checksum(value) => FingerprintEntry::of_checksum(*value).is_of(&self.keys.fingerprinter, block) == Some(true),
-            ExpectedContent::Unknown | ExpectedContent::Page(_) => true,
-            // No map entry refers to a carrier as a whole.
-            ExpectedContent::Carrier(_) => false,
         }
     }
 

@@ -35,6 +35,7 @@ use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
 use crate::io::Io;
 use crate::memory::Accountant;
+use crate::schedule::Task;
 use crate::units::{Epoch as Number, Lbn, Pbn, Time, count, index};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -284,6 +285,13 @@ impl Tables {
     pub fn is_losing_its_name(&self, pbn: Pbn) -> bool {
         let goes = |epoch: &Epoch| epoch.removed.contains(&pbn);
         goes(&self.open) || self.committing.as_ref().is_some_and(goes)
+    }
+
+    /// Schedules the commit under way, because something that it may wait for has ended.
+    pub fn commit_may_go_on(&self, io: &mut Io) {
+        if self.committing.is_some() {
+            io.schedule.push(Task::Commit);
+        }
     }
 }
 

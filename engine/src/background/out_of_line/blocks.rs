@@ -88,7 +88,7 @@ impl OutOfLine {
             let (pbn, block) = (first + count(i), arrived.buffer.block(i));
             let contents = match entry.kind {
                 _ if arrived.result.is_err() => Vec::new(),
-                Kind::Carrier if store.authentic(pbn, block) == Some(entry.value) => unit::fingerprints(block),
+                Kind::Carrier if store.keys.authentic(pbn, block) == Some(entry.value) => unit::fingerprints(block),
                 Kind::Fingerprint if arrived.digest(i) == Digest::Of(entry.value) => vec![entry.value],
                 _ => Vec::new(),
             };

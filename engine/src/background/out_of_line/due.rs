@@ -32,7 +32,11 @@ impl OutOfLine {
 
     pub(super) fn may_work(&self, store: &Store) -> bool {
         let is_affordable = self.makes_room || is_urgent(store) || store.adaptation.allowance().out_of_line > 0;
-        is_affordable && self.may_read(store) && !store.uncompared.is_paused && store.settings.finds_out_of_line() && !store.is_read_only()
+        is_affordable
+            && self.may_read(store)
+            && !store.uncompared.is_paused
+            && store.settings.finds_out_of_line()
+            && !store.io.is_read_only()
     }
 
     /// Whether clients have written enough for more reads.

@@ -97,7 +97,7 @@ impl OutOfLine {
 
     /// Whether candidates are set aside.
     pub(super) fn sets_aside(&self, store: &Store) -> bool {
-        self.sieve.has_memory() && !store.is_read_only() && !store.space.lacks_room_for_others(store.io.stage)
+        self.sieve.has_memory() && !store.io.is_read_only() && !store.space.lacks_room_for_others(store.io.stage)
     }
 
     /// Whether LBNs that are skipped have to be set aside now, whatever the work does or waits for: there are more than fit into memory.

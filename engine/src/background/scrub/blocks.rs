@@ -68,7 +68,7 @@ impl Scrub {
         let is_sound = |(i, entry): (usize, &FingerprintEntry)| {
             let (pbn, block) = (Pbn(first + count(i)), arrived.buffer.block(i));
             match entry.kind {
-                Kind::Carrier => unit::is_named_by(&entry.value, block) && store.authentic(pbn, block).is_some(),
+                Kind::Carrier => unit::is_named_by(&entry.value, block) && store.keys.authentic(pbn, block).is_some(),
                 _ => entry.proves(&store.keys.fingerprinter, arrived.digest(i), block),
             }
         };

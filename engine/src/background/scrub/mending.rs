@@ -53,7 +53,7 @@ impl Scrub {
 
     /// Has the records of a damaged unit written to their pages, if the volume may be written: then no opening needs the unit.
     fn mend_log(store: &mut Store, unit: NextUnit) -> Option<Awaited> {
-        if store.is_read_only() {
+        if store.io.is_read_only() {
             store.io.notice(Notice::Damage { what: "a unit of the log was damaged", at: unit.pbn.0 });
             return None;
         }
@@ -73,7 +73,7 @@ impl Scrub {
                 }
                 !is_needed
             }
-            Some(Awaited::Find(find)) => store.contents.suspects.are_kept_upto(find) || !store.may_mark(),
+            Some(Awaited::Find(find)) => store.contents.suspects.are_kept_upto(find) || !store.io.may_mark(),
         };
         if !is_durable {
             return true;

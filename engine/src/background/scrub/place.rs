@@ -133,7 +133,7 @@ impl Place {
         if !self.is_unsaved && self.rewrites == 0 && self.ending.is_none() {
             return false;
         }
-        if store.is_read_only() {
+        if store.io.is_read_only() {
             return self.ending.is_some() && !store.io.failed;
         }
         !store.medium.is_busy
@@ -145,7 +145,7 @@ impl Place {
             return;
         }
         match self.ending.as_mut() {
-            Some(ending) if store.is_read_only() || ending.generation.is_some() => return self.report_end(store),
+            Some(ending) if store.io.is_read_only() || ending.generation.is_some() => return self.report_end(store),
             Some(ending) if ending.stamp <= store.io.durability.mark => {
                 store.medium.superblock.scrub = None;
                 store.medium.superblock.ended_scrubs.add(ending.found);
@@ -204,7 +204,7 @@ impl Place {
         ScrubCounts {
             is_under_way: progress.is_some() || ending.is_some(),
             is_paused: progress.is_some_and(|progress| progress.is_paused),
-            is_order_kept: store.is_read_only() || self.order == Order::InUpdate && !store.medium.is_busy,
+            is_order_kept: store.io.is_read_only() || self.order == Order::InUpdate && !store.medium.is_busy,
             done: progress.map_or(if ending.is_some() { all } else { 0 }, |progress| done(progress, &store.geometry)),
             all,
             kib_per_second: progress.map_or(0, |progress| progress.kib_per_second),

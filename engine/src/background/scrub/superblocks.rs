@@ -12,7 +12,7 @@ use crate::units::index;
 
 impl Scrub {
     pub(super) fn read_superblock(&mut self, store: &mut Store, copy: u64) {
-        if store.is_read_only() {
+        if store.io.is_read_only() {
             return self.advance(store, ScrubPart::Superblocks.pieces(&store.geometry));
         }
         if store.medium.is_busy {

@@ -80,7 +80,7 @@ impl Log {
             if !Self::is_to_be_packed(store, epoch) {
                 send_held(store, &mut answers.journal, epoch, |state| !matches!(state, HeldState::Compressed(_)));
             }
-            store.commit_may_go_on();
+            store.tables.commit_may_go_on(&mut store.io);
         }
         self.pack_if_large(store, answers, epoch);
     }

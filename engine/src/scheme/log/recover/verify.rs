@@ -82,7 +82,7 @@ impl Verification {
             self.witnesses = Some(Vec::new());
             for pbn in std::mem::take(&mut self.wrong) {
                 store.io.notice(Notice::Damage { what: "content differs from its record, which was flushed", at: pbn.0 });
-                store.suspect(pbn);
+                store.contents.suspect(&mut store.io, pbn);
             }
         }
     }
