@@ -21,9 +21,12 @@ use crate::buffer::Slice;
 use crate::format::entry::{FingerprintEntry, MapEntry};
 use crate::format::page::{PageId, SECTORS};
 use crate::interface::{Action, Promise, Promised, Trace, Traces};
-use crate::io::Stage;
+use crate::io::{Io, Stage};
 use crate::map::Map;
-use crate::store::Store;
+use crate::settings::Settings;
+use crate::space::Space;
+use crate::store::{Medium, Store};
+use crate::tables::Tables;
 use crate::units::{Epoch, Lbn, Pbn, count, index};
 use std::collections::VecDeque;
 
@@ -120,13 +123,13 @@ impl EpochPromises {
 
 impl Journal {
     /// Whether this is a slot of a carrier or pack that no durable epoch names yet.
-    pub(super) fn is_in_doubt(store: &Store, pbn: Pbn, slot: u8) -> bool {
-        slot > 0 && store.space.pending.get(pbn).is_some_and(|block| block.epoch > store.medium.superblock.last_epoch.0)
+    pub(super) fn is_in_doubt(space: &Space, medium: &Medium, pbn: Pbn, slot: u8) -> bool {
+        slot > 0 && space.pending.get(pbn).is_some_and(|block| block.epoch > medium.superblock.last_epoch.0)
     }
 
     /// Notes that held content is under way to these slots of a block.
-    pub fn content_goes_to(&mut self, store: &Store, pbn: Pbn, slots: Vec<SlotContent>) {
-        if store.settings.facts.keeps_journal {
+    pub fn content_goes_to(&mut self, settings: &Settings, pbn: Pbn, slots: Vec<SlotContent>) {
+        if settings.facts.keeps_journal {
             self.on_the_way.insert(pbn, slots);
         }
     }
@@ -145,70 +148,71 @@ impl Journal {
     }
 
     /// Whether the journal has little room for further contents, and content that is being written will free some.
-    pub fn waits_for_content(&self, store: &Store) -> bool {
-        self.is_filling(store) && !self.on_the_way.is_empty()
+    pub fn waits_for_content(&self, settings: &Settings) -> bool {
+        self.is_filling(settings) && !self.on_the_way.is_empty()
     }
 
     /// Whether the journal has little room for further contents, and no content is under way. Each LBN has a content of its own in the
     /// journal, so a few blocks with many LBNs fill it.
-    pub fn wants_packs(&self, store: &Store) -> bool {
-        self.is_filling(store) && self.on_the_way.is_empty()
+    pub fn wants_packs(&self, settings: &Settings) -> bool {
+        self.is_filling(settings) && self.on_the_way.is_empty()
     }
 
     /// The other half is left to a request of many blocks: what finds no room for its content cannot be packed.
-    fn is_filling(&self, store: &Store) -> bool {
-        store.settings.facts.keeps_journal && self.open.contents * 2 > self.contents_max(store)
+    fn is_filling(&self, settings: &Settings) -> bool {
+        settings.facts.keeps_journal && self.open.contents * 2 > self.contents_max(settings)
     }
 
     /// Whether there is a journal, whose traces identify the store. A server that makes no promises takes over the journal of the last one
     /// until it closes.
-    pub fn has_journal(&self, store: &Store) -> bool {
-        store.settings.facts.keeps_journal || self.trace.is_some()
+    pub fn has_journal(&self, settings: &Settings) -> bool {
+        settings.facts.keeps_journal || self.trace.is_some()
     }
 
     /// Forgets the promises of an epoch that is durable. `trace`: the trace that the epoch left on the medium, if any.
-    pub fn promises_are_kept(&mut self, store: &mut Store, epoch: Epoch, trace: Option<Trace>) {
+    pub fn promises_are_kept(&mut self, io: &mut Io, space: &mut Space, epoch: Epoch, trace: Option<Trace>) {
         self.committing = EpochPromises::default();
         self.trace = trace.or(self.trace);
         // Free blocks were kept for these promises.
-        store.space.changes += 1;
-        store.io.out.push(Action::Forget { epoch, traces: [self.trace, None] });
+        space.changes += 1;
+        io.out.push(Action::Forget { epoch, traces: [self.trace, None] });
     }
 
     /// A page of the map is about to be written. If that changes the trace of the last durable epoch, both traces are valid from now on.
-    pub fn trace_changes(&self, store: &mut Store, id: PageId) {
+    pub fn trace_changes(&self, io: &mut Io, tables: &mut Tables, medium: &Medium, id: PageId) {
         let Some(Trace::Map { sector, .. }) = self.trace else { return };
         if sector / count(SECTORS) == id.index {
-            let sum = store.tables.pages.expect(id).content.sum(index(sector % count(SECTORS)));
+            let sum = tables.pages.expect(id).content.sum(index(sector % count(SECTORS)));
             let traces = [self.trace, Some(Trace::Map { sector, sum })];
-            store.io.out.push(Action::Forget { epoch: store.medium.superblock.last_epoch, traces });
+            io.out.push(Action::Forget { epoch: medium.superblock.last_epoch, traces });
         }
     }
 
     /// Whether the journal, if there is one, has room for one more content of the open epoch.
     pub fn may_promise_content(&self, store: &Store) -> bool {
-        !store.settings.facts.keeps_journal || self.open.contents < self.contents_max(store) && self.content_has_block(store)
+        !store.settings.facts.keeps_journal
+            || self.open.contents < self.contents_max(&store.settings) && self.content_has_block(&store.io, &store.tables, &store.space)
     }
 
     /// The number of contents in the journal, and of those that it names in packs. The next server, whose index is empty, may need a free
     /// block for each, although the content is a duplicate here, or lies in a slot (docs/decisions/0076, 8).
-    pub fn contents_promised(&self, store: &Store) -> u64 {
-        if store.io.stage == Stage::Replaying {
+    pub fn contents_promised(&self, io: &Io, tables: &Tables) -> u64 {
+        if io.stage == Stage::Replaying {
             return 0;
         }
         let blocks = |of_epoch: &EpochPromises| of_epoch.contents + of_epoch.in_doubt;
-        let of_open = if store.tables.open.is_empty() { 0 } else { blocks(&self.open) };
-        of_open + if store.tables.committing.is_some() { blocks(&self.committing) } else { 0 }
+        let of_open = if tables.open.is_empty() { 0 } else { blocks(&self.open) };
+        of_open + if tables.committing.is_some() { blocks(&self.committing) } else { 0 }
     }
 
     /// Whether one more content would find a block when it is replayed.
-    pub(super) fn content_has_block(&self, store: &Store) -> bool {
-        store.space.census.free > self.contents_promised(store)
+    pub(super) fn content_has_block(&self, io: &Io, tables: &Tables, space: &Space) -> bool {
+        space.census.free > self.contents_promised(io, tables)
     }
 
     /// The most contents in the journal of one epoch; two epochs are in memory at once.
-    pub fn contents_max(&self, store: &Store) -> u64 {
-        store.settings.facts.journal_contents_max / 2
+    pub fn contents_max(&self, settings: &Settings) -> u64 {
+        settings.facts.journal_contents_max / 2
     }
 
     /// Promises the ranges that the sealed epoch has deferred to the open one, since the promises of the sealed epoch are forgotten when it
@@ -225,8 +229,8 @@ impl Journal {
     }
 
     /// A discard in the open epoch has unmapped an LBN: earlier promises for it no longer count.
-    pub fn overtake(&mut self, store: &Store, lbn: Lbn) {
-        if store.settings.facts.keeps_journal {
+    pub fn overtake(&mut self, settings: &Settings, lbn: Lbn) {
+        if settings.facts.keeps_journal {
             self.open.orders.insert(lbn, self.order);
         }
     }
@@ -241,7 +245,8 @@ impl Journal {
             if let Promised::Link { lbn, .. } | Promised::Content { lbn, .. } | Promised::Zero { lbn } = promise.what {
                 let later = |of_epoch: &EpochPromises| of_epoch.orders.get(&lbn).is_some_and(|&o| o > order);
                 let is_overtaken = later(&self.open) || later(&self.committing);
-                let in_doubt = matches!(promise.what, Promised::Link { pbn, slot, .. } if Self::is_in_doubt(store, pbn, slot));
+                let in_doubt =
+                    matches!(promise.what, Promised::Link { pbn, slot, .. } if Self::is_in_doubt(&store.space, &store.medium, pbn, slot));
                 let is_content = matches!(promise.what, Promised::Content { .. });
                 let of_epoch = self.of(promise.epoch, store.tables.open.number);
                 if is_overtaken {

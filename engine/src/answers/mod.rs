@@ -13,12 +13,14 @@ pub(crate) use journal::{Journal, NamedContent, PendingPromise, SlotContent};
 pub(crate) use proofs::{BlockInTables, Proofs};
 
 use crate::interface::{Failure, Reply, Request, RequestId};
+use crate::io::Io;
 use crate::ledger::ClientWrites;
 use crate::map::Map;
 use crate::schedule::Task;
-use crate::settings::Persistence;
+use crate::settings::{Persistence, Settings};
+use crate::space::Space;
 use crate::store::Store;
-use crate::tables::Wanted;
+use crate::tables::{Tables, Wanted};
 use crate::units::{Lbn, Pbn};
 
 /// The identifier of the writes that are replayed.
@@ -69,10 +71,10 @@ impl Answers {
     }
 
     /// Begins a request, with one part for its admission, and counts the writes in it.
-    pub fn begin(&mut self, store: &mut Store, request: &Request, writes: ClientWrites) {
-        let strong = store.settings.persistence == Persistence::Strong;
+    pub fn begin(&mut self, io: &mut Io, settings: &Settings, request: &Request, writes: ClientWrites) {
+        let strong = settings.persistence == Persistence::Strong;
         let durable = if request.fua { Some(Wanted::Fua) } else { strong.then_some(Wanted::Strong) };
-        store.io.ledger.arrived(writes);
+        io.ledger.arrived(writes);
         self.pending.insert(request.id, Pending::new(durable, writes));
     }
 
@@ -189,12 +191,12 @@ impl Answers {
     }
 
     /// Fails all requests that wait for an epoch: after a failed write or flush (A5), or where they have waited long enough for room.
-    pub fn fail_waiters(&mut self, store: &mut Store, failure: Failure) {
-        let mut waiters = std::mem::take(&mut store.tables.open.waiters);
-        if let Some(epoch) = &mut store.tables.committing {
+    pub fn fail_waiters(&mut self, io: &mut Io, tables: &mut Tables, space: &mut Space, failure: Failure) {
+        let mut waiters = std::mem::take(&mut tables.open.waiters);
+        if let Some(epoch) = &mut tables.committing {
             waiters.append(&mut epoch.waiters);
         }
-        waiters.into_iter().for_each(|request| store.space.refuse(&mut store.io, request, failure));
+        waiters.into_iter().for_each(|request| space.refuse(io, request, failure));
     }
 
     /// Fails all parts that wait for content: after a failed write or flush (A5), or where they have waited long enough for room.

@@ -22,9 +22,12 @@ impl Answers {
         if !store.settings.facts.keeps_journal || store.io.stage == Stage::Replaying {
             return;
         }
-        let (is_held_back, has_block, contents_max) =
-            (store.is_held_back(pbn), self.journal.content_has_block(store), self.journal.contents_max(store));
-        let is_in_doubt = Journal::is_in_doubt(store, pbn, slot);
+        let (is_held_back, has_block, contents_max) = (
+            store.is_held_back(pbn),
+            self.journal.content_has_block(&store.io, &store.tables, &store.space),
+            self.journal.contents_max(&store.settings),
+        );
+        let is_in_doubt = Journal::is_in_doubt(&store.space, &store.medium, pbn, slot);
         // The carrier of a committing epoch may not become durable, so the promise cannot name it.
         let has_no_name = is_held_back || is_in_doubt && store.space.is_of_scheme(pbn);
         let pending = self.pending(request);

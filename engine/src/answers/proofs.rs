@@ -8,7 +8,7 @@ use crate::format::unit;
 use crate::interface::{Class, Promised};
 use crate::io::{IoFor, READ_RETRIES};
 use crate::map::Map;
-use crate::store::Store;
+use crate::store::{Keys, Store};
 use crate::units::{BLOCK_SIZE, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -80,11 +80,11 @@ impl Proofs {
 
 impl Proofs {
     /// Notes the contents found in a block. Whether a promise names one of them.
-    pub fn note_content(&mut self, store: &Store, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
-        let authentic = store.keys.authentic(pbn, block).is_some();
+    pub fn note_content(&mut self, keys: &Keys, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
+        let authentic = keys.authentic(pbn, block).is_some();
         let slots = if authentic { unit::slots(block).unwrap_or_default() } else { Vec::new() };
         let is_there = |&&(_, slot, proof): &&(Pbn, u8, FingerprintEntry)| match slot {
-            0 => proof.proves(&store.keys.fingerprinter, digest, block),
+            0 => proof.proves(&keys.fingerprinter, digest, block),
             _ => slots.get(usize::from(slot) - 1).is_some_and(|slot| FingerprintEntry::of(slot.fingerprint) == proof),
         };
         let of_block = self.wanted.range((pbn, 0, FingerprintEntry::NONE)..).take_while(|(of, ..)| *of == pbn);
@@ -106,11 +106,11 @@ impl Proofs {
 impl BlockInTables {
     /// Whether the tables show that this content of a block is durable: a fingerprint enters them after its content is durable (R1), and a
     /// link of the log with its content.
-    pub fn is_durable(&self, store: &Store, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
+    pub fn is_durable(&self, keys: &Keys, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
         match self.entry.kind {
             Kind::None => self.is_linked,
-            Kind::Carrier => store.keys.authentic(pbn, block).is_some() && unit::may_have_entry(&self.entry.value, block),
-            Kind::Fingerprint | Kind::Checksum => self.entry.proves(&store.keys.fingerprinter, digest, block),
+            Kind::Carrier => keys.authentic(pbn, block).is_some() && unit::may_have_entry(&self.entry.value, block),
+            Kind::Fingerprint | Kind::Checksum => self.entry.proves(&keys.fingerprinter, digest, block),
         }
     }
 }

@@ -22,13 +22,14 @@ mod sweep;
 
 use crate::answers::Answers;
 use crate::format::page::{PageId, Region};
-use crate::index::{NamedLbn, Ranges, Skipped};
+use crate::index::{NamedLbn, Ranges, Skipped, Uncompared};
 use crate::interface::Deduplicate;
+use crate::io::Io;
 use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
-use crate::space::GRANULE_BLOCKS;
+use crate::space::{GRANULE_BLOCKS, Space};
 use crate::stats::OutOfLineCounts;
-use crate::store::{BlocksRead, Store};
+use crate::store::{BlocksRead, Medium, Store};
 use crate::units::{Epoch, Lbn, Pbn, Time, count};
 use sieve::Sieve;
 use std::collections::BTreeMap;
@@ -170,11 +171,11 @@ impl OutOfLine {
 
     fn do_a_little(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
         self.waits = self.reading > 0;
-        if is_save_due(store) {
+        if is_save_due(&store.io, &store.uncompared, &store.medium) {
             scheme.update_superblock(store);
         }
-        if self.gives_room_back(store) {
-            self.give_up_sieve(store);
+        if self.gives_room_back(&store.space) {
+            self.give_up_sieve(&mut store.io, &mut store.space, &store.uncompared);
         }
         if self.sets_aside_meanwhile(store) {
             self.set_aside_meanwhile(store);
@@ -185,7 +186,7 @@ impl OutOfLine {
         self.pause = None;
         self.makes_room |= store.space.is_full();
         match self.stage {
-            OutOfLineStage::Idle if self.is_pass_due(store) => self.begin_pass(store),
+            OutOfLineStage::Idle if self.is_pass_due(&store.uncompared, &store.geometry) => self.begin_pass(&mut store.io, &store.tables),
             OutOfLineStage::Idle => {
                 self.blocked_aside = None;
                 if self.batch.is_empty() {
@@ -196,9 +197,9 @@ impl OutOfLine {
                 self.stage = OutOfLineStage::Await(store.tables.open.number);
                 store.io.schedule.more_background = true;
             }
-            OutOfLineStage::Await(epoch) if !store.tables.is_durable(epoch) => self.wait_for_commit(store),
+            OutOfLineStage::Await(epoch) if !store.tables.is_durable(epoch) => self.wait_for_commit(&store.io),
             OutOfLineStage::Await(_) => {
-                self.is_setting_aside = self.sets_aside(store);
+                self.is_setting_aside = self.sets_aside(&store.io, &store.space);
                 if !self.is_setting_aside {
                     self.candidates = self.batch.take_named();
                 }
@@ -222,42 +223,45 @@ impl OutOfLine {
         self.waits = true;
         let rate = store.settings.knobs.out_of_line_reads_per_second;
         let share = u64::from(store.adaptation.allowance().out_of_line);
-        let rate =
-            if self.makes_room || is_urgent(store) { rate.saturating_mul(URGENT) } else { (rate.saturating_mul(share) / 100).max(1) };
+        let rate = if self.makes_room || is_urgent(&store.space, &store.uncompared) {
+            rate.saturating_mul(URGENT)
+        } else {
+            (rate.saturating_mul(share) / 100).max(1)
+        };
         self.pause = Some(store.io.now.plus_ns((reads * 1_000_000_000).div_ceil(rate)));
     }
 
     /// Waits until the open epoch may be durable.
-    fn wait_for_commit(&mut self, store: &Store) {
-        self.pause = Some(store.io.now.plus_ms(COMMIT_MS));
+    fn wait_for_commit(&mut self, io: &Io) {
+        self.pause = Some(io.now.plus_ms(COMMIT_MS));
     }
 
-    fn end_sweep(&mut self, store: &mut Store) {
+    fn end_sweep(&mut self, io: &Io, uncompared: &mut Uncompared) {
         self.known.clear();
         (self.read_singly_until, self.makes_room) = (Pbn(0), false);
         self.batch.give_named(std::mem::take(&mut self.candidates));
         self.stage = OutOfLineStage::Idle;
-        self.end_if_compared(store);
+        self.end_if_compared(io, uncompared);
     }
 
     /// Ends with the regions that are under way, unless something of them is still to be compared.
-    fn end_if_compared(&self, store: &mut Store) {
+    fn end_if_compared(&self, io: &Io, uncompared: &mut Uncompared) {
         if self.batch.is_empty() && self.asked.first().is_none() && self.sieve.awaited() == 0 {
-            store.uncompared.end(store.io.now);
+            uncompared.end(io.now);
         }
     }
 }
 
 /// Whether somebody waits for it: who has asked for it, or writes that find no room.
-fn is_urgent(store: &Store) -> bool {
-    store.uncompared.is_asked || store.space.is_full()
+fn is_urgent(space: &Space, uncompared: &Uncompared) -> bool {
+    uncompared.is_asked || space.is_full()
 }
 
 /// The time at which the superblock has to be written again, unless it is being written.
-fn save_at(store: &Store) -> Option<Time> {
-    store.uncompared.save_at().filter(|_| !store.medium.is_busy && !store.io.is_read_only())
+fn save_at(io: &Io, uncompared: &Uncompared, medium: &Medium) -> Option<Time> {
+    uncompared.save_at().filter(|_| !medium.is_busy && !io.is_read_only())
 }
 
-fn is_save_due(store: &Store) -> bool {
-    save_at(store).is_some_and(|at| at <= store.io.now)
+fn is_save_due(io: &Io, uncompared: &Uncompared, medium: &Medium) -> bool {
+    save_at(io, uncompared, medium).is_some_and(|at| at <= io.now)
 }

@@ -12,11 +12,12 @@ use crate::answers::Answers;
 use crate::format::PageId;
 use crate::format::ProtectedRange;
 use crate::format::entry::{Kind, MapEntry};
+use crate::format::geometry::Geometry;
 use crate::format::superblock::PROTECTED_MAX;
-use crate::io::Stage;
+use crate::io::{Io, Stage};
 use crate::requests::Requests;
 use crate::schedule::Task;
-use crate::store::Store;
+use crate::store::{Medium, Store};
 use crate::units::Lbn;
 
 /// The most blocks that are moved at a time.
@@ -45,36 +46,36 @@ impl Parting {
 
     /// Protects these ranges, and no others that were found before. Ranges beyond the room that the superblock has are left out.
     #[cold]
-    pub fn protect(&mut self, store: &mut Store, ranges: Vec<ProtectedRange>) {
-        if store.io.is_read_only() || store.io.stage != Stage::Serving {
+    pub fn protect(&mut self, io: &mut Io, medium: &mut Medium, geometry: &Geometry, ranges: Vec<ProtectedRange>) {
+        if io.is_read_only() || io.stage != Stage::Serving {
             return;
         }
-        let blocks = store.geometry.logical_blocks;
+        let blocks = geometry.logical_blocks;
         let is_within = |range: &ProtectedRange| range.first.0.checked_add(range.blocks.into()).is_some_and(|end| end <= blocks);
         let found = ranges.into_iter().map(|range| ProtectedRange { is_found: true, ..range }).filter(is_within);
-        let before = store.medium.superblock.protected.clone();
+        let before = medium.superblock.protected.clone();
         let owned = before.iter().copied().filter(|range| !range.is_found);
         let wanted: Vec<ProtectedRange> = owned.chain(found).take(PROTECTED_MAX).collect();
         let is_parted = |range: &&ProtectedRange| !self.is_unsure && before.contains(range);
         self.left.extend(wanted.iter().rev().filter(|range| !is_parted(range)));
         self.is_unsure = false;
         if wanted != before {
-            store.medium.protect(wanted);
+            medium.protect(wanted);
         }
         self.waits = false;
-        store.io.schedule.more_background = true;
+        io.schedule.more_background = true;
     }
 
     /// Forgets the ranges that were found if one of them is not parted yet: the volume is being closed.
-    pub fn closes(&self, store: &mut Store, answers: &Answers) {
+    pub fn closes(&self, medium: &mut Medium, answers: &Answers) {
         if !self.left.is_empty() || self.moving.iter().any(|&lbn| answers.is_moving(lbn)) {
-            store.medium.superblock.protected.retain(|range| !range.is_found);
+            medium.superblock.protected.retain(|range| !range.is_found);
         }
     }
 
     /// Whether it has nothing to do, or waits.
-    pub fn rests(&self, store: &Store) -> bool {
-        self.waits || self.left.is_empty() || store.io.is_read_only()
+    pub fn rests(&self, io: &Io) -> bool {
+        self.waits || self.left.is_empty() || io.is_read_only()
     }
 
     /// Goes on with it, a little.
@@ -101,7 +102,7 @@ impl Parting {
             match next(store, lbn) {
                 Ok(Next::Skip { end }) => self.done_below(end),
                 Ok(Next::Move) => {
-                    requests.begin_move(store, answers, lbn);
+                    requests.begin_move(&mut store.io, answers, lbn);
                     self.moving.push(lbn);
                     self.done_below(lbn + 1);
                 }

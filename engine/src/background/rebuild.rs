@@ -9,10 +9,11 @@
 use super::pending_reads::PendingReads;
 use crate::format::entry::Kind;
 use crate::format::page::{PageId, Region};
+use crate::index::Index;
 use crate::interface::Notice;
-use crate::io::Stage;
+use crate::io::{Io, Stage};
 use crate::schedule::Task;
-use crate::space::GRANULE_BLOCKS;
+use crate::space::{GRANULE_BLOCKS, Space};
 use crate::store::Store;
 use crate::tables::Access;
 use crate::units::{Pbn, Time, count, index};
@@ -79,26 +80,26 @@ impl IndexRebuild {
     }
 
     /// Begins again with an empty index. Reads that are under way end before it reads on.
-    pub fn start_over(&mut self, store: &mut Store) {
+    pub fn start_over(&mut self, io: &mut Io, space: &mut Space) {
         let Self { newest, pages, waits, goes_again, .. } = *self;
         let pending_reads = self.pending_reads.of_those_under_way();
         *self = Self { waits, goes_again, pending_reads, ..Self::from_granule(newest, pages) };
-        store.space.carriers.begin_again();
-        store.io.schedule.more_background = true;
+        space.carriers.begin_again();
+        io.schedule.more_background = true;
     }
 
     /// Begins a second pass after a recount: it has shown which blocks have links, so those without a fingerprint can get it.
-    pub fn go_again(&mut self, store: &mut Store) {
+    pub fn go_again(&mut self, io: &mut Io, space: &mut Space) {
         self.goes_again = true;
-        self.begin_again(store);
+        self.begin_again(io, space);
     }
 
-    fn begin_again(&mut self, store: &mut Store) {
+    fn begin_again(&mut self, io: &mut Io, space: &mut Space) {
         if self.goes_again && self.finished {
             let Self { entries, newest, pages, .. } = *self;
             *self = Self { is_second: true, entries, ..Self::from_granule(newest, pages) };
-            store.space.carriers.begin_again();
-            store.io.schedule.more_background = true;
+            space.carriers.begin_again();
+            io.schedule.more_background = true;
         }
     }
 
@@ -108,8 +109,8 @@ impl IndexRebuild {
     }
 
     /// Whether it has to know how many blocks are in use before it goes on: an index that fills keeps room for a sample of them.
-    pub fn waits_for_counts(&self, store: &Store) -> bool {
-        !store.space.scan_complete() && !store.index.takes_all(u64::MAX)
+    pub fn waits_for_counts(&self, space: &Space, index: &Index) -> bool {
+        !space.scan_complete() && !index.takes_all(u64::MAX)
     }
 
     /// Does a little of it. `is_recounting`: a recount is still to show which blocks without a fingerprint have links.
@@ -125,12 +126,12 @@ impl IndexRebuild {
             if self.done >= self.pages || store.index.entries() == store.index.capacity() {
                 return self.end(store, is_recounting);
             }
-            if self.waits_for_counts(store) {
+            if self.waits_for_counts(&store.space, &store.index) {
                 return;
             }
             let id = self.page(self.done);
             if store.has_no_fingerprints(id) {
-                self.saw_page(store);
+                self.saw_page(&mut store.space);
                 continue;
             }
             let Store { io, tables, .. } = store;
@@ -152,14 +153,14 @@ impl IndexRebuild {
                     }
                 },
             }
-            self.saw_page(store);
+            self.saw_page(&mut store.space);
         }
         store.io.schedule.more_background = true;
     }
 
-    fn saw_page(&mut self, store: &mut Store) {
+    fn saw_page(&mut self, space: &mut Space) {
         self.done += 1;
-        store.space.carriers.saw_page();
+        space.carriers.saw_page();
     }
 
     /// Ends the pass: all entries that there is room for are in.
@@ -179,7 +180,7 @@ impl IndexRebuild {
         let unnamed = unnamed.saturating_sub(named);
         let goes_on = self.goes_again || is_recounting && !store.tables.has_records();
         store.io.notice(Notice::IndexRebuilt { entries, named, unnamed, goes_on });
-        self.begin_again(store);
+        self.begin_again(&mut store.io, &mut store.space);
     }
 
     fn offer_page(&mut self, store: &mut Store, id: PageId, unnamed: Vec<Pbn>) {

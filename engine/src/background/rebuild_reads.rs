@@ -9,7 +9,7 @@ use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::Kind;
 use crate::format::unit;
 use crate::interface::Class;
-use crate::io::{Arrived, IoFor};
+use crate::io::{Arrived, Io, IoFor};
 use crate::schedule::Task;
 use crate::store::Store;
 use crate::tables::Access;
@@ -89,7 +89,7 @@ impl IndexRebuild {
             store.entry_is_wrong(pbn, arrived.result.is_err());
         }
         store.space.unpin(pbn);
-        self.read_ended(store);
+        self.read_ended(&mut store.io);
     }
 
     /// Gives blocks that have been read their fingerprints again.
@@ -103,13 +103,13 @@ impl IndexRebuild {
             }
             store.space.unpin(pbn);
         }
-        self.read_ended(store);
+        self.read_ended(&mut store.io);
     }
 
-    fn read_ended(&mut self, store: &mut Store) {
+    fn read_ended(&mut self, io: &mut Io) {
         self.pending_reads.reading -= 1;
         if self.pending_reads.reading == 0 {
-            store.io.schedule.push(Task::RebuildIndex);
+            io.schedule.push(Task::RebuildIndex);
         }
     }
 }

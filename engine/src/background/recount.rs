@@ -15,7 +15,7 @@
 use crate::format::entry::{MapEntry, REFS_UNKNOWN};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
-use crate::io::Stage;
+use crate::io::{Io, Stage};
 use crate::memory::Part;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
@@ -122,7 +122,7 @@ impl Recount {
                         self.waits = true;
                         return tables.wait(io, id, Task::Recount);
                     }
-                    Access::Unreadable => return self.goes_blind(store),
+                    Access::Unreadable => return self.goes_blind(&mut store.io, &mut store.tables),
                     Access::Ready(_) => {}
                 }
                 let Tables { pages, window, .. } = tables;
@@ -159,7 +159,7 @@ impl Recount {
                     self.waits = true;
                     return tables.wait(io, id, Task::Recount);
                 }
-                Access::Unreadable => return self.goes_blind(store),
+                Access::Unreadable => return self.goes_blind(&mut store.io, &mut store.tables),
                 Access::Ready(_) => {}
             }
         }
@@ -187,12 +187,12 @@ impl Recount {
         io.schedule.more_background = true;
     }
 
-    fn goes_blind(&mut self, store: &mut Store) {
+    fn goes_blind(&mut self, io: &mut Io, tables: &mut Tables) {
         self.blind = true;
         self.stage = RecountStage::Idle;
-        store.tables.window.clear();
+        tables.window.clear();
         let what = "a recount could not read all pages, so it lowered nothing more";
-        store.io.notice(Notice::Damage { what, at: self.window.0 });
+        io.notice(Notice::Damage { what, at: self.window.0 });
     }
 
     /// Ends the recount after the last window. Returns whether the superblock can record that now.

@@ -28,7 +28,7 @@ impl Engine {
             Some(IoFor::ReadForOutOfLine { first, entries }) => {
                 background.out_of_line.blocks_arrived(store, scheme, answers, (first, entries), &arrived);
             }
-            Some(IoFor::ReadForSieve { first }) => background.out_of_line.sieve_pages_arrived(store, first, &arrived),
+            Some(IoFor::ReadForSieve { first }) => background.out_of_line.sieve_pages_arrived(&mut store.io, first, &arrived),
             Some(IoFor::ReadForScrub) => background.scrub.arrived(store, scheme, &arrived),
             Some(what @ (IoFor::ReadForScan { .. } | IoFor::ReadForVerification { .. } | IoFor::PageForVerification(_))) => {
                 let step = recovery.log_read_arrived(store, scheme, answers, what, arrived);
@@ -66,23 +66,23 @@ impl Engine {
         match what {
             IoFor::Content { first, blocks } => self.content_written(io, (first, blocks), stamp, result.is_ok()),
             IoFor::ProvedContent(blocks) => {
-                Recovery::proved_written(store, answers, blocks);
+                Recovery::proved_written(&store.io, answers, blocks);
                 self.go_on_replaying();
             }
             IoFor::PageWrite { id, removed } => {
                 if store.tables.page_written(&mut store.io, id, removed, stamp, result) {
-                    scheme.page_written(store, id, stamp);
+                    scheme.page_written(&mut store.io, &store.tables, id, stamp);
                     store.contents.go_on_marking(&mut store.io);
                     self.go_on_closing_if_begun();
                 }
             }
             IoFor::Units { units, carriers, .. } => {
                 scheme.units_written(store, units, carriers, result.is_ok());
-                let then = recovery.units_written(store, scheme, answers, units);
+                let then = recovery.units_written(&mut store.io, scheme, answers, units);
                 self.go_on_opening(Ok(then));
             }
-            IoFor::CompactedUnits { units } => scheme.copies_written(store, units),
-            IoFor::SievePage => background.out_of_line.sieve_page_written(store),
+            IoFor::CompactedUnits { units } => scheme.copies_written(&mut store.io, units),
+            IoFor::SievePage => background.out_of_line.sieve_page_written(&mut store.io),
             IoFor::Superblock => self.superblock_copy_written(),
             _ => debug_assert!(false, "the end of a write names something else"),
         }

@@ -29,7 +29,7 @@ pub(super) const JOBS: [Job; 9] = [
         needs_service: true,
         rests: |engine| {
             let rebuild = &engine.background.rebuild;
-            rebuild.waits || rebuild.is_finished() || rebuild.waits_for_counts(&engine.store)
+            rebuild.waits || rebuild.is_finished() || rebuild.waits_for_counts(&engine.store.space, &engine.store.index)
         },
         go_on: Engine::rebuild_index,
     },
@@ -45,11 +45,16 @@ pub(super) const JOBS: [Job; 9] = [
         rests: |engine| engine.background.out_of_line.rests(&engine.store),
         go_on: Engine::work_out_of_line,
     },
-    Job { name: "scrub", needs_service: true, rests: |engine| engine.background.scrub.rests(&engine.store), go_on: Engine::scrub },
+    Job {
+        name: "scrub",
+        needs_service: true,
+        rests: |engine| engine.background.scrub.rests(&engine.store.io, &engine.store.medium),
+        go_on: Engine::scrub,
+    },
     Job {
         name: "parting",
         needs_service: true,
-        rests: |engine| engine.background.parting.rests(&engine.store),
+        rests: |engine| engine.background.parting.rests(&engine.store.io),
         go_on: Engine::part_blocks,
     },
     Job { name: "giving back", needs_service: false, rests: |engine| !engine.store.space.gives_back(), go_on: Engine::give_back },

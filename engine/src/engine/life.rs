@@ -75,8 +75,8 @@ impl Engine {
         store.io.failed = true;
         store.io.notice(notice);
         store.release_unsent_content();
-        answers.fail_waiters(store, Failure::Io);
-        requests.fail_writes(store);
+        answers.fail_waiters(&mut store.io, &mut store.tables, &mut store.space, Failure::Io);
+        requests.fail_writes(&mut store.io, &mut store.space);
         answers.fail_content_waiters(store, Failure::Io);
         // No find is kept any more.
         store.contents.end_waits_for_finds(&mut store.io);
@@ -115,7 +115,7 @@ impl Engine {
     /// commit.
     #[cold]
     pub(super) fn protect(&mut self, ranges: Vec<ProtectedRange>) {
-        self.background.parting.protect(&mut self.store, ranges);
+        self.background.parting.protect(&mut self.store.io, &mut self.store.medium, &self.store.geometry, ranges);
         if self.store.medium.is_ledger_update_due(&self.store.io, self.store.settings.knobs.ledger_units_max) {
             self.scheme.update_superblock(&mut self.store);
         }
@@ -135,7 +135,7 @@ impl Engine {
         let Self { store, answers, scheme, recovery, .. } = self;
         if store.io.failed {
             if scheme.has_checkpoint() && store.io.stage == Stage::Opening {
-                let then = recovery.fail(store, scheme, answers);
+                let then = recovery.fail(&mut store.io, scheme, answers);
                 self.go_on_opening(Ok(then));
             }
             return;
@@ -246,7 +246,7 @@ impl Engine {
                 let idle = store.tables.open.is_empty() && store.tables.committing.is_none() && store.settle.is_empty();
                 if idle && store.io.read_only {
                     self.closed();
-                } else if idle && scheme.owes(store) {
+                } else if idle && scheme.owes(&mut store.io, &mut store.tables, &store.space) {
                     // It waits until the log is empty: then all that it says is on the pages.
                 } else if idle && !store.medium.is_busy {
                     store.space.discard_freed(&mut store.io, &mut store.tables, true);
@@ -294,11 +294,11 @@ impl Engine {
             Stage::ClosingBitsFlush => {
                 store.io.stage = Stage::ClosingSuperblock;
                 store.medium.superblock.clean = true;
-                scheme.close_superblock(store);
+                scheme.close_superblock(&mut store.tables, &mut store.medium);
                 // The next opening goes on with these.
                 store.medium.superblock.recount_position = background.recount.position();
-                background.scrub.closes(store);
-                background.parting.closes(store, answers);
+                background.scrub.closes(&mut store.medium);
+                background.parting.closes(&mut store.medium, answers);
                 store.medium.superblock.garbage_possible &= !store.space.returned.is_unsaid;
                 store.write_superblock();
             }

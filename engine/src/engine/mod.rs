@@ -71,7 +71,7 @@ impl Engine {
 
     /// Takes over what the last server has left, before the first event.
     pub fn replay(&mut self, legacy: Legacy) {
-        Recovery::take_journal(&mut self.store, &mut self.answers, legacy);
+        Recovery::take_journal(&self.store.io, &mut self.store.space, &self.store.geometry, &mut self.answers, legacy);
     }
 
     /// Takes, before the first event, the ranges of the store at which its host has never written anything. Only a store in a file has
@@ -83,7 +83,7 @@ impl Engine {
     #[cold]
     fn resize_index(&mut self, bytes: Bytes) {
         self.store.resize_index(bytes.0);
-        self.background.rebuild.start_over(&mut self.store);
+        self.background.rebuild.start_over(&mut self.store.io, &mut self.store.space);
     }
 
     /// Takes one event, and appends the actions that follow from it to `out`.
@@ -92,7 +92,7 @@ impl Engine {
         store.io.now = store.io.now.max(now);
         std::mem::swap(&mut store.io.out, out);
         if store.io.stage == Stage::Created {
-            Recovery::begin(store);
+            Recovery::begin(&mut store.io, &store.tables, &store.medium);
         }
         store.space.wake_granules();
         match event {
@@ -117,7 +117,7 @@ impl Engine {
             Event::StoreFailed => self.fail("a read or write of the guard block or the notes"),
             Event::Deduplicate(order) => self.background.out_of_line.order(store, order),
             Event::Protect(ranges) => self.protect(ranges),
-            Event::Scrub(order) => self.background.scrub.order(store, order),
+            Event::Scrub(order) => self.background.scrub.order(&mut store.medium, order),
             Event::Allowance(allowance) => store.adaptation.allow(allowance),
             Event::IndexMemory(bytes) => self.resize_index(bytes),
             Event::SaveLedger => self.save_ledger(),

@@ -38,12 +38,12 @@ impl Engine {
             has_slots: store.medium.superblock.has_slots(),
             carriers: space.carriers.all(),
             unpacked: space.unpacked(store.carriers()),
-            log: scheme.blocks_kept(store),
+            log: scheme.blocks_kept(&store.space),
             index_entries: store.index.entries(),
             index_capacity: store.index.capacity(),
             prefetched: store.prefetched.counts(),
             out_of_line: background.out_of_line.counts(store),
-            scrub: background.scrub.counts(store),
+            scrub: background.scrub.counts(&store.io, &store.medium, &store.geometry),
             adaptation: store.adaptation.counts(),
             garbage_possible: store.medium.superblock.garbage_possible,
             recount_running: background.recount.running(),
@@ -102,7 +102,7 @@ impl Engine {
     /// The progress of an opening that reads a log. None if the volume serves, or has no log to read.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
-        self.recovery.progress(&self.store)
+        self.recovery.progress(&self.store.tables, &self.store.settings)
     }
 
     /// Whether the opening is writing pages before it knows the end of the log.

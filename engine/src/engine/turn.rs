@@ -32,7 +32,7 @@ impl Engine {
             if self.close_asked || self.store.io.stage == Stage::Replaying {
                 self.close_or_serve();
             }
-            self.scheme.retry_starved(&mut self.store);
+            self.scheme.retry_starved(&mut self.store.io, &mut self.store.tables, &mut self.store.space);
             self.commit_if_due();
             if self.store.space.is_refused() {
                 self.end_waits_for_store();
@@ -63,11 +63,11 @@ impl Engine {
         if !store.space.waiters.is_empty() || requests.are_admissions_waiting() {
             if let Some(failure) = store.space.no_room(&mut store.io) {
                 requests.go_without_space(store, answers, failure);
-                requests.turn_away(store, failure);
+                requests.turn_away(&mut store.io, &mut store.space, failure);
             }
         }
         if store.space.has_waited_for_store(&store.io) {
-            answers.fail_waiters(store, Failure::NoSpace);
+            answers.fail_waiters(&mut store.io, &mut store.tables, &mut store.space, Failure::NoSpace);
             answers.fail_content_waiters(store, Failure::NoSpace);
             store.contents.end_waits_for_finds(&mut store.io);
         }
@@ -89,7 +89,7 @@ impl Engine {
         match task {
             Task::Write(op) => requests.go_on_writing(store, scheme, answers, op),
             Task::Read(op) => requests.go_on_reading(store, op),
-            Task::Extents => requests.go_on_with_extents(store),
+            Task::Extents => requests.go_on_with_extents(&mut store.io, &mut store.tables, &store.geometry),
             Task::Commit => self.go_on_committing(),
             Task::Settle => self.settle(),
             Task::Allocate => {
@@ -170,7 +170,7 @@ impl Engine {
     pub(super) fn recount(&mut self) {
         let Self { store, scheme, background, .. } = self;
         if background.recount.go_on(store) && !scheme.recounted(store) {
-            background.rebuild.go_again(store);
+            background.rebuild.go_again(&mut store.io, &mut store.space);
         }
     }
 
@@ -230,7 +230,7 @@ impl Engine {
     /// Removes the fingerprints of chosen blocks that only these fingerprints hold.
     fn reclaim(&mut self) {
         let Self { store, scheme, .. } = self;
-        store.reclaim(scheme.room_for_records(store));
+        store.reclaim(scheme.room_for_records(&store.tables));
         if store.io.stage.commits() {
             self.find_space_for_waiters();
         }
@@ -274,7 +274,7 @@ impl Engine {
             return;
         }
         let is_idle = store.tables.committing.is_none() && store.tables.open.is_empty() && store.settle.is_empty();
-        if is_idle && scheme.frees_blocks(store) {
+        if is_idle && scheme.frees_blocks(&mut store.io, &mut store.tables, &store.space) {
             return;
         }
         let (io, tables, space) = (&mut store.io, &mut store.tables, &mut store.space);
@@ -314,7 +314,7 @@ impl Engine {
         let dirty = store.open_bytes() + count(records) * RECORD_COST_BYTES;
         let live = recovery.bytes() + store.tables.committed.as_ref().map_or(0, |committed| committed.records.bytes());
         // Requests brought the held content. Charged as records it would hold back writes, and no write would cause a seal.
-        let held = scheme.held_bytes(store);
+        let held = scheme.held_bytes(&store.io, &store.contents);
         store.memory.charge(dirty, held, live);
     }
 
@@ -355,7 +355,7 @@ impl Engine {
             due(background.recount.next_at());
             due(background.rebuild.next_at());
             due(background.out_of_line.next_at(store));
-            due(background.scrub.next_at(store));
+            due(background.scrub.next_at(&store.io, &store.medium));
         }
         (first != NEVER).then(|| first.max(now))
     }

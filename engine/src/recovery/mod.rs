@@ -14,13 +14,15 @@ mod replay;
 use crate::answers::Answers;
 use crate::format::superblock::CommitMode;
 use crate::interface::{Notice, Progress};
-use crate::io::{Arrived, FlushFor, IoFor, Stage};
+use crate::io::{Arrived, FlushFor, Io, IoFor, Stage};
 use crate::schedule::Task;
 use crate::scheme::log::recover::{Damaged, Found, Opened, Opening};
 use crate::scheme::log::{PLACES_LEFT_MIN, RECORDS_A_UNIT, Reserved};
 use crate::scheme::{Log, Scheme};
-use crate::store::{Store, look_at_counters};
-use crate::tables::{Committed, Live};
+use crate::settings::Settings;
+use crate::space::Space;
+use crate::store::{Medium, Store, look_at_counters};
+use crate::tables::{Committed, Live, Tables};
 use crate::units::{Epoch, Pbn};
 
 /// An update that has to be in both pairs of superblock copies is written this number of times.
@@ -51,10 +53,10 @@ pub(crate) enum NextStep {
 impl Recovery {
     /// Step 1.
     #[cold]
-    pub fn begin(store: &mut Store) {
-        store.io.stage = Stage::Opening;
-        look_at_counters(&mut store.io, &store.medium, &store.tables, 0);
-        store.io.flush(FlushFor::Opening);
+    pub fn begin(io: &mut Io, tables: &Tables, medium: &Medium) {
+        io.stage = Stage::Opening;
+        look_at_counters(io, medium, tables, 0);
+        io.flush(FlushFor::Opening);
     }
 
     /// Ends step 1: a flush has covered everything in the device's cache. Step 2 begins.
@@ -70,7 +72,7 @@ impl Recovery {
         let wanted = store.settings.commit_mode == CommitMode::Log;
         match store.medium.superblock.log_tail.clone() {
             Some(log_tail) if store.medium.superblock.is_log_live() => {
-                self.opening = Some(Opening::of_live_log(store, log_tail));
+                self.opening = Some(Opening::of_live_log(&store.io, &store.medium, log_tail));
                 self.read_log(store, scheme, answers)
             }
             Some(log_tail) if wanted => {
@@ -79,8 +81,8 @@ impl Recovery {
                 Ok(self.log_is_read(store, scheme, answers, Some(log)))
             }
             _ => {
-                self.opening = Some(Opening::without_log(store));
-                let log = wanted.then(|| begin_log(store));
+                self.opening = Some(Opening::without_log(&store.io));
+                let log = wanted.then(|| begin_log(&mut store.tables, &store.medium));
                 Ok(self.log_is_read(store, scheme, answers, log))
             }
         }
@@ -116,7 +118,7 @@ impl Recovery {
     /// When the log is damaged.
     pub fn spilled(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
         if let (Scheme::Log(log), Some(opening)) = (std::mem::take(scheme), &mut self.opening) {
-            opening.end_overflow(store, *log);
+            opening.end_overflow(&mut store.tables, *log);
         }
         self.read_log(store, scheme, answers)
     }
@@ -143,7 +145,7 @@ impl Recovery {
         *scheme = log.map_or_else(Scheme::default, Scheme::Log);
         look_at_counters(&mut store.io, &store.medium, &store.tables, scheme.last_sequence());
         if store.io.read_only {
-            self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.keep(store));
+            self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.keep(&mut store.space));
             self.opening = None;
             return NextStep::Serve;
         }
@@ -164,7 +166,7 @@ impl Recovery {
             // The volume is full. To close a log one place is enough, and checkpoints then free others. For an empty log they could free
             // nothing.
             Reserved::Lacks if !store.medium.superblock.is_log_live() => {
-                forget_log(store, scheme);
+                forget_log(&mut store.tables, &mut store.space, scheme);
                 store.io.notice(Notice::NoRoomForLog);
             }
             Reserved::Lacks => {}
@@ -187,7 +189,7 @@ impl Recovery {
         superblock.mount_count += 1;
         match scheme {
             Scheme::Ordered(_) => superblock.log_tail = None,
-            Scheme::Log(log) => log.open_superblock(store, is_closed),
+            Scheme::Log(log) => log.open_superblock(&mut store.tables, &mut store.medium, &store.settings, is_closed),
         }
         self.update_superblock(store);
     }
@@ -202,7 +204,7 @@ impl Recovery {
     /// Goes on with step 4, or begins step 5, when a superblock update is durable (or the volume has failed).
     pub fn superblock_written(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
         if store.io.failed {
-            return self.fail(store, scheme, answers);
+            return self.fail(&mut store.io, scheme, answers);
         }
         if self.updates < UPDATES {
             self.update_superblock(store);
@@ -219,21 +221,21 @@ impl Recovery {
     }
 
     /// Notes that some units of step 5 are on the device.
-    pub fn units_written(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers, units: usize) -> NextStep {
-        if store.io.failed && store.io.stage == Stage::Opening {
-            return self.fail(store, scheme, answers);
+    pub fn units_written(&mut self, io: &mut Io, scheme: &mut Scheme, answers: &Answers, units: usize) -> NextStep {
+        if io.failed && io.stage == Stage::Opening {
+            return self.fail(io, scheme, answers);
         }
-        self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.units_written(store, units));
+        self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.units_written(io, units));
         NextStep::Wait
     }
 
     /// Goes on with step 5 when these units are flushed.
     pub fn units_flushed(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
         if store.io.failed {
-            return self.fail(store, scheme, answers);
+            return self.fail(&mut store.io, scheme, answers);
         }
         if let Scheme::Log(log) = scheme {
-            log.is_flushed(store);
+            log.is_flushed(&mut store.tables, &mut store.medium);
         }
         self.settle_end(store, scheme, answers)
     }
@@ -242,21 +244,21 @@ impl Recovery {
     /// unit, checkpoints free some.
     fn log_is_open(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
         if store.io.failed {
-            return self.fail(store, scheme, answers);
+            return self.fail(&mut store.io, scheme, answers);
         }
         if let Scheme::Log(log) = scheme {
             let is_short = log.is_short();
             if log.is_left() {
-                forget_log(store, scheme);
+                forget_log(&mut store.tables, &mut store.space, scheme);
             } else if store.settings.commit_mode == CommitMode::Ordered || (is_short && !log.keeps_blocks()) {
-                if !log.checkpoint_empties_log(store) {
-                    log.leave(store);
+                if !log.checkpoint_empties_log(&mut store.io, &mut store.tables, &store.space) {
+                    log.leave(&mut store.medium);
                     self.updates = 0;
                     self.update_superblock(store);
                 }
                 return NextStep::Wait;
             } else if is_short || log.is_cut_off() {
-                log.begin_checkpoint(store);
+                log.begin_checkpoint(&mut store.io, &mut store.tables, &store.space);
                 return NextStep::Wait;
             }
         }
@@ -273,10 +275,10 @@ impl Recovery {
 
     /// Lets the volume serve read-only after a failure. The end of its log may not be durable, and acknowledged writes may be missing: it
     /// gives no answer that the next opening might contradict (P7).
-    pub fn fail(&mut self, store: &mut Store, scheme: &Scheme, answers: &Answers) -> NextStep {
+    pub fn fail(&mut self, io: &mut Io, scheme: &Scheme, answers: &Answers) -> NextStep {
         let is_settled = self.opening.as_mut().and_then(Opening::settling).map(|settling| settling.is_settled);
         let is_log_open = self.opening.is_none() || is_settled == Some(true);
-        store.io.unflushed |= matches!(scheme, Scheme::Log(_)) && !is_log_open || !answers.journal.to_replay.is_empty();
+        io.unflushed |= matches!(scheme, Scheme::Log(_)) && !is_log_open || !answers.journal.to_replay.is_empty();
         self.opening = None;
         NextStep::Serve
     }
@@ -297,8 +299,8 @@ impl Recovery {
     }
 
     /// The progress of an opening that reads a log.
-    pub fn progress(&self, store: &Store) -> Option<Progress> {
-        self.opening.as_ref()?.progress(store)
+    pub fn progress(&self, tables: &Tables, settings: &Settings) -> Option<Progress> {
+        self.opening.as_ref()?.progress(tables, settings)
     }
 
     /// The bytes of records that it holds, for the accountant.
@@ -308,15 +310,15 @@ impl Recovery {
 }
 
 /// Begins a log that holds nothing yet.
-fn begin_log(store: &mut Store) -> Box<Log> {
-    let (next, epoch) = (store.medium.superblock.last_log_sequence + 1, store.medium.superblock.last_epoch);
-    store.tables.committed = Some(Committed::new(Live::new(0), epoch, epoch));
+fn begin_log(tables: &mut Tables, medium: &Medium) -> Box<Log> {
+    let (next, epoch) = (medium.superblock.last_log_sequence + 1, medium.superblock.last_epoch);
+    tables.committed = Some(Committed::new(Live::new(0), epoch, epoch));
     Box::new(Log::new(next))
 }
 
 /// Drops the log: no superblock leads to it any more.
-fn forget_log(store: &mut Store, scheme: &mut Scheme) {
+fn forget_log(tables: &mut Tables, space: &mut Space, scheme: &mut Scheme) {
     *scheme = Scheme::default();
-    store.tables.committed = None;
-    store.space.scheme_is_gone();
+    tables.committed = None;
+    space.scheme_is_gone();
 }

@@ -10,12 +10,13 @@
 use super::Recovery;
 use crate::answers::{Answers, BlockInTables, Journal};
 use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::geometry::Geometry;
 use crate::format::page::{PageId, Region, SECTORS};
 use crate::interface::{Action, Class, Trace};
-use crate::io::{Arrived, FlushFor, IoFor, Stage};
+use crate::io::{Arrived, FlushFor, Io, IoFor, Stage};
 use crate::schedule::Task;
-use crate::store::Store;
-use crate::tables::Access;
+use crate::store::{Medium, Store};
+use crate::tables::{Access, Tables};
 use crate::units::{Pbn, count, index};
 
 /// Blocks whose reads are under way at once.
@@ -26,8 +27,8 @@ pub(super) fn has_trace(store: &mut Store, journal: &mut Journal) -> Result<bool
     let traces = journal.traces;
     for trace in traces.into_iter().flatten() {
         let is_there = match trace {
-            Trace::Log { sequence } => log_end(store, journal) >= sequence,
-            Trace::Map { sector, sum } => map_sum(store, sector)? == Some(sum),
+            Trace::Log { sequence } => log_end(&store.medium, journal) >= sequence,
+            Trace::Map { sector, sum } => map_sum(&mut store.io, &mut store.tables, &store.geometry, sector)? == Some(sum),
         };
         if is_there {
             // This trace identifies the store until an epoch of this server is durable.
@@ -40,25 +41,25 @@ pub(super) fn has_trace(store: &mut Store, journal: &mut Journal) -> Result<bool
 
 /// Replaces the trace of a store that was recognized by a sector of the map. If it has a log, the log identifies it from now on: later
 /// units may change that sector.
-pub(super) fn adopt_trace_of_log(store: &mut Store, journal: &mut Journal) {
-    if matches!(journal.trace, Some(Trace::Map { .. })) && store.tables.has_records() {
-        journal.trace = Some(Trace::Log { sequence: log_end(store, journal) });
-        store.io.out.push(Action::Forget { epoch: store.medium.superblock.last_epoch, traces: [journal.trace, None] });
+pub(super) fn adopt_trace_of_log(io: &mut Io, tables: &Tables, medium: &Medium, journal: &mut Journal) {
+    if matches!(journal.trace, Some(Trace::Map { .. })) && tables.has_records() {
+        journal.trace = Some(Trace::Log { sequence: log_end(medium, journal) });
+        io.out.push(Action::Forget { epoch: medium.superblock.last_epoch, traces: [journal.trace, None] });
     }
 }
 
 /// The last sequence of the log as this opening found it.
-fn log_end(store: &Store, journal: &Journal) -> u64 {
-    journal.log_end.unwrap_or(store.medium.superblock.last_log_sequence)
+fn log_end(medium: &Medium, journal: &Journal) -> u64 {
+    journal.log_end.unwrap_or(medium.superblock.last_log_sequence)
 }
 
 /// The sum of a sector of the map. None if the sector does not exist or cannot be read.
-fn map_sum(store: &mut Store, sector: u64) -> Result<Option<u32>, PageId> {
+fn map_sum(io: &mut Io, tables: &mut Tables, geometry: &Geometry, sector: u64) -> Result<Option<u32>, PageId> {
     let id = PageId { region: Region::Map, index: sector / count(SECTORS) };
-    if id.index >= store.geometry.pages(Region::Map) {
+    if id.index >= geometry.pages(Region::Map) {
         return Ok(None);
     }
-    match store.tables.ensure(&mut store.io, id) {
+    match tables.ensure(io, id) {
         Access::Loading => Err(id),
         Access::Unreadable => Ok(None),
         Access::Ready(resident) => Ok(Some(resident.page().content.sum(index(sector % count(SECTORS))))),
@@ -128,13 +129,13 @@ impl Recovery {
             let mut again = Vec::new();
             for (i, (known, digest)) in known.into_iter().zip(digests).enumerate() {
                 let (pbn, block) = (first + count(i), read.block(i));
-                if !proofs.note_content(store, pbn, block, digest) {
+                if !proofs.note_content(&store.keys, pbn, block, digest) {
                     continue;
                 }
                 if let (Kind::None, Some(authenticator)) = (known.entry.kind, store.keys.authentic(pbn, block)) {
                     proofs.unnamed.insert(pbn, authenticator);
                 }
-                if !known.is_durable(store, pbn, block, digest) {
+                if !known.is_durable(&store.keys, pbn, block, digest) {
                     again.push((pbn, read.slice(i, 1)));
                 }
             }
@@ -148,8 +149,8 @@ impl Recovery {
     }
 
     /// Notes that this number of blocks has been written again.
-    pub fn proved_written(store: &Store, answers: &mut Answers, blocks: u64) {
-        if store.io.stage == Stage::Replaying {
+    pub fn proved_written(io: &Io, answers: &mut Answers, blocks: u64) {
+        if io.stage == Stage::Replaying {
             answers.journal.proofs.blocks_under_way -= blocks;
             answers.journal.proofs.is_unflushed = true;
         }

@@ -15,25 +15,26 @@ use super::proof::{adopt_trace_of_log, has_trace, read_proofs};
 use crate::answers::{Answers, Proofs};
 use crate::buffer::Slice;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, SLOT_MAX};
+use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
 use crate::interface::{Action, Class, Legacy, Notice, Promised};
-use crate::io::{Arrived, IoFor, Stage};
+use crate::io::{Arrived, Io, IoFor, Stage};
 use crate::requests::Requests;
 use crate::schedule::Task;
 use crate::scheme::Scheme;
-use crate::space::PendingBlock;
+use crate::space::{PendingBlock, Space};
 use crate::store::{Store, in_slot};
-use crate::tables::Access;
+use crate::tables::{Access, Tables};
 use crate::units::{Lbn, Pbn};
 
 impl Recovery {
     /// Takes over the journal that the last server has left, before the first event.
-    pub fn take_journal(store: &mut Store, answers: &mut Answers, legacy: Legacy) {
-        debug_assert!(store.io.stage == Stage::Created, "promises are replayed before anything else");
+    pub fn take_journal(io: &Io, space: &mut Space, geometry: &Geometry, answers: &mut Answers, legacy: Legacy) {
+        debug_assert!(io.stage == Stage::Created, "promises are replayed before anything else");
         let Legacy { promises, traces } = legacy;
         let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
-        store.space.promised = named.collect();
-        answers.journal.proofs = Proofs::of(&promises, &store.geometry);
+        space.promised = named.collect();
+        answers.journal.proofs = Proofs::of(&promises, geometry);
         answers.journal.traces = traces;
         answers.journal.to_replay = promises.into();
     }
@@ -51,9 +52,9 @@ impl Recovery {
             // This is done once: the replay changes the sector that is the trace.
             Ok(true) => {
                 answers.journal.traces = [None; 2];
-                adopt_trace_of_log(store, &mut answers.journal);
+                adopt_trace_of_log(&mut store.io, &store.tables, &store.medium, &mut answers.journal);
             }
-            Ok(false) => refuse_promises(store, answers),
+            Ok(false) => refuse_promises(&mut store.io, answers),
         }
         if !read_proofs(store, &mut answers.journal) {
             return;
@@ -62,11 +63,11 @@ impl Recovery {
             let (logical, data) = (store.geometry.logical_blocks, store.geometry.data_blocks);
             match what {
                 Promised::Unmap { first, end } if first < end && end.0 <= logical => {
-                    store.unmap(first, end).into_iter().for_each(|lbn| answers.journal.overtake(store, lbn));
+                    store.unmap(first, end).into_iter().for_each(|lbn| answers.journal.overtake(&store.settings, lbn));
                 }
                 Promised::Zero { lbn } if lbn.0 < logical => store.set_point(lbn, MapEntry::Zero),
                 Promised::Content { lbn, content } if lbn.0 < logical => {
-                    return replay_content(store, answers, requests, lbn, content);
+                    return replay_content(&mut store.io, &mut store.tables, answers, requests, lbn, content);
                 }
                 Promised::Link { lbn, pbn, slot, proof } if lbn.0 < logical && pbn.0 < data && slot <= SLOT_MAX => {
                     if !replay_link(store, scheme, answers, lbn, (pbn, slot), &proof) {
@@ -100,7 +101,7 @@ impl Recovery {
             _ => store.keys.authentic(pbn, block.block(0)).is_some(),
         };
         match in_slot(&block, slot).filter(|_| result.is_ok() && is_right) {
-            Some(content) => replay_content(store, answers, requests, lbn, content),
+            Some(content) => replay_content(&mut store.io, &mut store.tables, answers, requests, lbn, content),
             None => {
                 store.io.schedule.push(Task::Replay);
                 content_replayed(store, answers, false);
@@ -143,14 +144,14 @@ impl Recovery {
 }
 
 /// Drops all entries: the store is not the one that the last server left.
-fn refuse_promises(store: &mut Store, answers: &mut Answers) {
+fn refuse_promises(io: &mut Io, answers: &mut Answers) {
     let journal = &mut answers.journal;
     journal.lost = true;
     journal.is_set_back = true;
     journal.traces = [None; 2];
     journal.to_replay.clear();
     journal.proofs = Proofs::default();
-    store.io.notice(Notice::SetBack);
+    io.notice(Notice::SetBack);
 }
 
 /// Links an LBN to the block that an entry names. False: it waits for something.
@@ -190,7 +191,7 @@ fn replay_link(
             false
         }
         Ok(false) => {
-            read_for_copy(store, answers, lbn, pbn, slot);
+            read_for_copy(&mut store.io, &store.geometry, answers, lbn, pbn, slot);
             false
         }
         Ok(true) => {
@@ -230,24 +231,24 @@ fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answer
 }
 
 /// Reads a block that takes no link any more, so that its content is written again.
-fn read_for_copy(store: &mut Store, answers: &mut Answers, lbn: Lbn, pbn: Pbn, slot: u8) {
+fn read_for_copy(io: &mut Io, geometry: &Geometry, answers: &mut Answers, lbn: Lbn, pbn: Pbn, slot: u8) {
     if !answers.is_replaying() {
         answers.begin_replay();
-        store.io.read(IoFor::ReadForReplay { pbn, slot, lbn }, store.geometry.block_at(pbn), 1, true, Class::Data);
+        io.read(IoFor::ReadForReplay { pbn, slot, lbn }, geometry.block_at(pbn), 1, true, Class::Data);
     }
 }
 
 /// Begins to write acknowledged content. The next entry follows when the content has its place.
-fn replay_content(store: &mut Store, answers: &mut Answers, requests: &mut Requests, lbn: Lbn, content: Slice) {
+fn replay_content(io: &mut Io, tables: &mut Tables, answers: &mut Answers, requests: &mut Requests, lbn: Lbn, content: Slice) {
     if answers.is_replaying() {
         return;
     }
-    match store.tables.lookup(&mut store.io, lbn) {
+    match tables.lookup(io, lbn) {
         Ok(base) => {
             answers.begin_replay();
-            requests.write_replayed(store, lbn, content, base);
+            requests.write_replayed(io, lbn, content, base);
         }
-        Err(page) => store.tables.wait(&mut store.io, page, Task::Replay),
+        Err(page) => tables.wait(io, page, Task::Replay),
     }
 }
 
@@ -255,7 +256,7 @@ fn replay_content(store: &mut Store, answers: &mut Answers, requests: &mut Reque
 fn content_replayed(store: &mut Store, answers: &mut Answers, good: bool) {
     if !good && !store.io.failed {
         // There was no block for a copy. But a recount may have made room for a link meanwhile.
-        if takes_link_now(store, answers) {
+        if takes_link_now(&mut store.tables, &store.space, &store.geometry, answers) {
             return;
         }
         answers.journal.broken += 1;
@@ -264,10 +265,10 @@ fn content_replayed(store: &mut Store, answers: &mut Answers, good: bool) {
 }
 
 /// Whether the next entry names a block whose count was at its limit, but is no longer.
-fn takes_link_now(store: &mut Store, answers: &Answers) -> bool {
+fn takes_link_now(tables: &mut Tables, space: &Space, geometry: &Geometry, answers: &Answers) -> bool {
     let Some(&Promised::Link { pbn, .. }) = answers.journal.to_replay.front() else { return false };
-    let (page, _) = store.geometry.refs_of(pbn);
-    store.tables.pages.get(page).is_some() && store.tables.refs_now(pbn) < store.space.link_limit(&store.tables)
+    let (page, _) = geometry.refs_of(pbn);
+    tables.pages.get(page).is_some() && tables.refs_now(pbn) < space.link_limit(tables)
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 use super::Requests;
 use crate::answers::Answers;
 use crate::interface::{Failure, Op, Request};
+use crate::io::Io;
 use crate::memory::Part;
 use crate::scheme::Scheme;
+use crate::space::Space;
 use crate::store::Store;
 use crate::units::SECTOR_BYTES;
 use std::collections::VecDeque;
@@ -51,11 +53,11 @@ impl Requests {
 
     /// Refuses the writes that wait for memory, which no commit frees while the store refuses writes for want of room.
     #[cold]
-    pub fn turn_away(&mut self, store: &mut Store, failure: Failure) {
+    pub fn turn_away(&mut self, io: &mut Io, space: &mut Space, failure: Failure) {
         let (writes, others) = std::mem::take(&mut self.admission).into_iter().partition(|request| request.op == Op::Write);
         self.admission = others;
         let writes: VecDeque<Request> = writes;
-        writes.into_iter().for_each(|request| store.space.refuse(&mut store.io, request.id, failure));
+        writes.into_iter().for_each(|request| space.refuse(io, request.id, failure));
     }
 
     /// Admits discards before the writes that wait for space, since only discards may bring some.

@@ -5,9 +5,12 @@
 
 use super::Requests;
 use super::extents_op::ExtentsOp;
+use crate::format::geometry::Geometry;
 use crate::interface::{Failure, Reply, Request};
+use crate::io::Io;
 use crate::schedule::Task;
 use crate::store::Store;
+use crate::tables::Tables;
 
 impl Requests {
     pub fn begin_extents(&mut self, store: &mut Store, request: Request) {
@@ -17,19 +20,19 @@ impl Requests {
         }
         self.extents.push_back(ExtentsOp::new(request));
         if self.extents.len() == 1 {
-            self.go_on_with_extents(store);
+            self.go_on_with_extents(&mut store.io, &mut store.tables, &store.geometry);
         }
     }
 
-    pub fn go_on_with_extents(&mut self, store: &mut Store) {
+    pub fn go_on_with_extents(&mut self, io: &mut Io, tables: &mut Tables, geometry: &Geometry) {
         let Some(op) = self.extents.front_mut() else { return };
-        if let Some(page) = op.go_on(store) {
-            return store.tables.wait(&mut store.io, page, Task::Extents);
+        if let Some(page) = op.go_on(io, tables, geometry) {
+            return tables.wait(io, page, Task::Extents);
         }
-        store.io.reply(op.request.id, Reply::Extents(std::mem::take(&mut op.found)));
+        io.reply(op.request.id, Reply::Extents(std::mem::take(&mut op.found)));
         self.extents.pop_front();
         if !self.extents.is_empty() {
-            store.io.schedule.push(Task::Extents);
+            io.schedule.push(Task::Extents);
         }
     }
 }

@@ -139,7 +139,7 @@ struct New {
 fn link_new(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, content: NamedContent<'_>, new: New) -> Result<(), Blocked> {
     let New { request, lbn, entry: FingerprintEntry { kind, value: fingerprint }, policy, is_sought } = new;
     let slice = content.slice;
-    let promised = answers.journal.contents_promised(store);
+    let promised = answers.journal.contents_promised(&store.io, &store.tables);
     let pbn = store.allocate(lbn, policy.stream(), promised)?;
     store.io.ledger.placed(policy.stream(), Placed::New);
     store.space.add_links(&mut store.io, &mut store.tables, pbn, 2);

@@ -9,19 +9,21 @@
 use super::Requests;
 use super::read_op::{FromRun, Piece, ReadOp, RunRead};
 use crate::buffer::Slice;
+use crate::contents::Contents;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::MapEntry;
 use crate::format::page::PageId;
 use crate::format::unit;
 use crate::index::Prefetched;
 use crate::interface::{Class, Failure, Reply, Request, Segment};
-use crate::io::{Arrived, IoFor};
+use crate::io::{Arrived, Io, IoFor};
 use crate::memory::Part;
 use crate::policy::Policy;
 use crate::schedule::Task;
 use crate::store::ExpectedContent;
 use crate::store::Store;
 use crate::store::{BlockCondition, Place, in_slot};
+use crate::tables::Tables;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 
 impl Requests {
@@ -78,7 +80,7 @@ impl Requests {
         let held = store.space.pending.get(pbn).and_then(|f| f.held.clone());
         // After a damaged log the content has to be proved for each LBN.
         let is_trusted = store.tables.proved_only.is_none();
-        let cached = if held.is_none() && is_trusted { self.cached(store, pbn) } else { None };
+        let cached = if held.is_none() && is_trusted { self.cached(&mut store.io, &mut store.contents, pbn) } else { None };
         if cached.is_some() {
             self.reads[op].skip(&store.geometry, pbn);
         }
@@ -97,9 +99,9 @@ impl Requests {
         }
     }
 
-    fn cached(&mut self, store: &mut Store, pbn: Pbn) -> Option<Slice> {
-        let cached = store.contents.cache.get(pbn);
-        store.io.ledger.cache_hits += u64::from(cached.is_some());
+    fn cached(&mut self, io: &mut Io, contents: &mut Contents, pbn: Pbn) -> Option<Slice> {
+        let cached = contents.cache.get(pbn);
+        io.ledger.cache_hits += u64::from(cached.is_some());
         cached
     }
 
@@ -143,7 +145,7 @@ impl Requests {
     }
 
     fn verify_and_answer(&mut self, store: &mut Store, op: usize) {
-        if store.io.failed && self.reads_uncommitted(store, op) {
+        if store.io.failed && self.reads_uncommitted(&store.tables, op) {
             self.reads[op].bad = true;
         }
         let pieces: Vec<(usize, FromRun)> = if self.reads[op].bad { Vec::new() } else { self.reads[op].device_pieces().collect() };
@@ -218,7 +220,7 @@ impl Requests {
             (_, ExpectedContent::Carrier(_)) => fingerprint_in(block, place),
             _ => None,
         };
-        note_place(store, is_marked, fingerprint, place.0);
+        note_place(&mut store.prefetched, is_marked, fingerprint, place.0);
     }
 
     /// Notes the place of content that is in memory.
@@ -228,7 +230,7 @@ impl Requests {
             return;
         }
         let fingerprint = if place.1 > 0 { fingerprint_in(here.block(0), place) } else { store.fingerprint_here(place.0) };
-        note_place(store, is_marked, fingerprint, place.0);
+        note_place(&mut store.prefetched, is_marked, fingerprint, place.0);
     }
 
     /// Gives a whole block its fingerprint again, where a crash took it.
@@ -253,10 +255,10 @@ impl Requests {
 
     /// Whether it needs content from the device for an LBN that was changed since the last commit. After a failure that content is not to
     /// be trusted (A5).
-    fn reads_uncommitted(&self, store: &mut Store, op: usize) -> bool {
+    fn reads_uncommitted(&self, tables: &Tables, op: usize) -> bool {
         let read = &self.reads[op];
         let mut pieces = read.pieces.iter().enumerate();
-        pieces.any(|(i, piece)| !matches!(piece, Piece::Here(_)) && store.tables.overlay(read.lbn(i)).is_some())
+        pieces.any(|(i, piece)| !matches!(piece, Piece::Here(_)) && tables.overlay(read.lbn(i)).is_some())
     }
 
     fn end_read(&mut self, store: &mut Store, op: usize) {
@@ -288,9 +290,9 @@ fn fingerprint_in(carrier: &[u8; BLOCK_SIZE], (_, slot): Place) -> Option<Finger
 }
 
 /// Notes that a block has this content, if it may be written again: by a hint, or because it is in the sample.
-fn note_place(store: &mut Store, is_marked: bool, fingerprint: Option<Fingerprint>, pbn: Pbn) {
+fn note_place(prefetched: &mut Prefetched, is_marked: bool, fingerprint: Option<Fingerprint>, pbn: Pbn) {
     if let Some(fingerprint) = fingerprint.filter(|fingerprint| is_marked || Prefetched::samples(fingerprint)) {
-        store.prefetched.note(fingerprint, pbn);
+        prefetched.note(fingerprint, pbn);
     }
 }
 

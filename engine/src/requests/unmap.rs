@@ -16,7 +16,7 @@ impl Requests {
     /// Unmaps whole blocks. Blocks that the discard covers in part stay as they are.
     pub fn begin_discard(&mut self, store: &mut Store, answers: &mut Answers, request: &Request) {
         store.io.ledger.client_discards += 1;
-        answers.begin(store, request, ClientWrites::default());
+        answers.begin(&mut store.io, &store.settings, request, ClientWrites::default());
         store.space.trimmed(store.io.now, request.length.0 / BLOCK_BYTES);
         self.unmap_whole_blocks(store, answers, request);
         answers.finish_part(store, request.id, None);
@@ -26,7 +26,7 @@ impl Requests {
     pub fn begin_write_zeroes(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: &Request) {
         store.io.ledger.client_discards += 1;
         let end_byte = request.offset.0 + request.length.0;
-        answers.begin(store, request, ClientWrites::default());
+        answers.begin(&mut store.io, &store.settings, request, ClientWrites::default());
         self.unmap_whole_blocks(store, answers, request);
         let mut edge = |lbn: u64| {
             let at = lbn * BLOCK_BYTES;
@@ -57,7 +57,7 @@ impl Requests {
         if first < end {
             let epoch = store.tables.open.number;
             answers.promise(store, request.id, epoch, Promised::Unmap { first, end });
-            store.unmap(first, end).into_iter().for_each(|lbn| answers.journal.overtake(store, lbn));
+            store.unmap(first, end).into_iter().for_each(|lbn| answers.journal.overtake(&store.settings, lbn));
         }
     }
 }

@@ -14,13 +14,13 @@ use crate::buffer::Slice;
 use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::interface::{Class, Failure, Request, RequestId};
-use crate::io::{Arrived, IoFor};
+use crate::io::{Arrived, Io, IoFor};
 use crate::ledger::ClientWrites;
 use crate::policy::Policy;
 use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::Space;
-use crate::store::{Comparison, ExpectedContent, Store, in_slot, slot_of};
+use crate::store::{Comparison, ExpectedContent, Keys, Store, in_slot, slot_of};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ impl Requests {
             return store.space.refuse(&mut store.io, request.id, Failure::Invalid);
         }
         answers.anticipation.arrived(store.io.now);
-        answers.begin(store, request, ClientWrites { requests: 1, bytes: request.length.0, units: blocks });
+        answers.begin(&mut store.io, &store.settings, request, ClientWrites { requests: 1, bytes: request.length.0, units: blocks });
         store.space.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
         if blocks > 1 {
             store.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
@@ -107,7 +107,7 @@ impl Requests {
     }
 
     /// Begins to write content that the last server had acknowledged. `base` is what the LBN means now.
-    pub fn write_replayed(&mut self, store: &mut Store, lbn: Lbn, content: Slice, base: Option<MapEntry>) {
+    pub fn write_replayed(&mut self, io: &mut Io, lbn: Lbn, content: Slice, base: Option<MapEntry>) {
         let op = self.writes.insert(WriteOp {
             request: REPLAYED,
             lbn,
@@ -116,15 +116,15 @@ impl Requests {
             policy: Policy::DEFAULT,
             stage: WriteStage::Digesting { content: content.clone(), base: base.map(|entry| Base { entry, is_pinned: false }) },
         });
-        store.io.digest(IoFor::DigestForWrite { op }, content);
+        io.digest(IoFor::DigestForWrite { op }, content);
     }
 
     /// Begins to write what an LBN means once more, by the policy that is in force now.
-    pub fn begin_move(&mut self, store: &mut Store, answers: &mut Answers, lbn: Lbn) {
+    pub fn begin_move(&mut self, io: &mut Io, answers: &mut Answers, lbn: Lbn) {
         answers.begin_move(lbn);
-        let (request, sent) = (moving(lbn), store.io.buffer(1).freeze().slice(0, 1));
+        let (request, sent) = (moving(lbn), io.buffer(1).freeze().slice(0, 1));
         let op = self.writes.insert(WriteOp { request, lbn, sent, covers: 0..0, policy: Policy::DEFAULT, stage: WriteStage::FindBase });
-        store.io.schedule.push(Task::Write(op));
+        io.schedule.push(Task::Write(op));
     }
 
     /// Goes on with the write of a block as far as possible.
@@ -227,12 +227,12 @@ impl Requests {
         }
         store.tables.partial_writes.begin(lbn, op);
         match entry {
-            MapEntry::Unmapped | MapEntry::Zero => self.merge(store, op, Base { entry, is_pinned: false }, None),
+            MapEntry::Unmapped | MapEntry::Zero => self.merge(&mut store.io, op, Base { entry, is_pinned: false }, None),
             MapEntry::Lost => self.end_write(store, answers, op, Some(Failure::Io)),
             MapEntry::Block { pbn, slot } => {
                 store.space.pin(pbn);
                 if let Some(here) = store.in_memory(pbn).and_then(|block| in_slot(&block, slot)) {
-                    self.merge(store, op, Base { entry, is_pinned: true }, Some(&here));
+                    self.merge(&mut store.io, op, Base { entry, is_pinned: true }, Some(&here));
                 } else {
                     self.writes[op].stage = WriteStage::ReadingBase { slot, pbn };
                     let at = store.geometry.block_at(pbn);
@@ -269,7 +269,7 @@ impl Requests {
     fn candidate_arrived(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, stored: Option<&Slice>) {
         let stage = &mut self.writes[op].stage;
         let WriteStage::Comparing { whole, pbn, in_slots } = std::mem::take(stage) else { unreachable!("it waits for that block") };
-        let compared = stored.and_then(|stored| compare_stored(store, &whole, pbn, in_slots, stored));
+        let compared = stored.and_then(|stored| compare_stored(&store.keys, &whole, pbn, in_slots, stored));
         if compared.is_none() {
             store.judge_candidate(pbn, in_slots, stored);
         }
@@ -295,7 +295,7 @@ impl Requests {
         match store.verified(pbn, slot, &expect, digest, buffer) {
             Some(content) => {
                 let entry = MapEntry::Block { pbn, slot };
-                self.merge(store, op, Base { entry, is_pinned: true }, Some(&content));
+                self.merge(&mut store.io, op, Base { entry, is_pinned: true }, Some(&content));
             }
             None => self.base_damaged(store, op, pbn, "content differs from its fingerprint"),
         }
@@ -312,8 +312,8 @@ impl Requests {
     }
 
     /// Lays the client's bytes over the block, and asks for the digest of the whole.
-    fn merge(&mut self, store: &mut Store, op: usize, base: Base, below: Option<&Slice>) {
-        let mut merged = store.io.buffer(1);
+    fn merge(&mut self, io: &mut Io, op: usize, base: Base, below: Option<&Slice>) {
+        let mut merged = io.buffer(1);
         match below {
             Some(slice) => merged.block_mut(0).copy_from_slice(slice.block(0)),
             None => merged.block_mut(0).fill(0),
@@ -321,7 +321,7 @@ impl Requests {
         let write = &mut self.writes[op];
         merged.block_mut(0)[write.covers.clone()].copy_from_slice(&write.sent.block(0)[write.covers.clone()]);
         let content = merged.freeze().slice(0, 1);
-        store.io.digest(IoFor::DigestForWrite { op }, content.clone());
+        io.digest(IoFor::DigestForWrite { op }, content.clone());
         write.stage = WriteStage::Digesting { content, base: Some(base) };
     }
 
@@ -360,9 +360,9 @@ impl Requests {
     }
 
     /// Lets all writes go on that can, after the volume has failed. They fail, and none waits for a block any more.
-    pub fn fail_writes(&self, store: &mut Store) {
-        store.space.waiters.clear();
-        store.io.schedule.ready.extend(self.writes.iter().map(|(op, _)| Task::Write(op)));
+    pub fn fail_writes(&self, io: &mut Io, space: &mut Space) {
+        space.waiters.clear();
+        io.schedule.ready.extend(self.writes.iter().map(|(op, _)| Task::Write(op)));
     }
 
     fn end_write(&mut self, store: &mut Store, answers: &mut Answers, op: usize, failure: Option<Failure>) {
@@ -374,13 +374,13 @@ impl Requests {
 }
 
 /// Compares a written block with a stored one, or with a slot of it. None: they differ.
-fn compare_stored(store: &mut Store, whole: &WholeBlock, pbn: Pbn, in_slots: bool, stored: &Slice) -> Option<Comparison> {
+fn compare_stored(keys: &Keys, whole: &WholeBlock, pbn: Pbn, in_slots: bool, stored: &Slice) -> Option<Comparison> {
     let content = whole.content.block(0);
     if !in_slots {
         return (content == stored.block(0)).then_some(Comparison::Same(pbn));
     }
     let Digest::Of(fingerprint) = &whole.digest else { return None };
-    let authenticator = store.keys.authentic(pbn, stored.block(0))?;
+    let authenticator = keys.authentic(pbn, stored.block(0))?;
     let slot = slot_of(stored.block(0), fingerprint)?;
     let same = in_slot(stored, slot)?.block(0) == content;
     same.then_some(Comparison::SameSlot(pbn, slot, authenticator))

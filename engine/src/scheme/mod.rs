@@ -16,13 +16,16 @@ pub(crate) use parts::{Progress, Reached, Step};
 
 use crate::answers::Answers;
 use crate::buffer::Slice;
+use crate::contents::Contents;
 use crate::format::page::PageId;
 use crate::interface::{IoId, Reply, Trace};
+use crate::io::Io;
 use crate::policy::Policy;
 use crate::schedule::{Blocked, Task};
+use crate::space::Space;
 use crate::stats::LogBlocks;
-use crate::store::Store;
-use crate::tables::Epoch;
+use crate::store::{Medium, Store};
+use crate::tables::{Epoch, Tables};
 use crate::units::{Lbn, Pbn};
 use std::collections::VecDeque;
 
@@ -51,18 +54,18 @@ impl Scheme {
     }
 
     /// The number of further records of the open epoch for which there is room.
-    pub fn room_for_records(&self, store: &Store) -> usize {
+    pub fn room_for_records(&self, tables: &Tables) -> usize {
         match self {
             Self::Ordered(_) => usize::MAX,
-            Self::Log(log) => log.room_for_records(store),
+            Self::Log(log) => log.room_for_records(tables),
         }
     }
 
     /// Whether further records have to wait for some that are under way.
     pub fn is_crowded(&self, store: &Store, answers: &Answers) -> bool {
         match self {
-            Self::Ordered(_) => answers.journal.waits_for_content(store),
-            Self::Log(log) => log.holds_enough(store, answers) || log.waits_for_checkpoint(store),
+            Self::Ordered(_) => answers.journal.waits_for_content(&store.settings),
+            Self::Log(log) => log.holds_enough(store, answers) || log.waits_for_checkpoint(&store.tables, &store.memory, &store.settings),
         }
     }
 
@@ -75,10 +78,10 @@ impl Scheme {
     }
 
     /// Bytes of memory that held content takes, besides itself.
-    pub fn held_bytes(&self, store: &Store) -> u64 {
+    pub fn held_bytes(&self, io: &Io, contents: &Contents) -> u64 {
         match self {
             Self::Ordered(_) => 0,
-            Self::Log(log) => log.held_bytes(store),
+            Self::Log(log) => log.held_bytes(io, contents),
         }
     }
 
@@ -115,8 +118,8 @@ impl Scheme {
     }
 
     /// Whether the seal of the open epoch should wait for packs that are being made.
-    fn waits_before_seal(&self, store: &Store) -> bool {
-        matches!(self, Self::Log(log) if log.waits_for_packs(store))
+    fn waits_before_seal(&self, tables: &Tables, contents: &Contents) -> bool {
+        matches!(self, Self::Log(log) if log.waits_for_packs(tables, contents))
     }
 
     /// Prepares the open epoch for its seal.
@@ -135,10 +138,10 @@ impl Scheme {
     }
 
     /// The most map pages on which an epoch with this many points may unmap ranges.
-    fn clear_pages_max(&self, store: &Store, points: usize) -> u64 {
+    fn clear_pages_max(&self, space: &Space, points: usize) -> u64 {
         match self {
             Self::Ordered(_) => u64::MAX,
-            Self::Log(log) => log.clear_pages_max(store, points),
+            Self::Log(log) => log.clear_pages_max(space, points),
         }
     }
 
@@ -191,19 +194,19 @@ impl Scheme {
     }
 
     /// Notes that copies of records at neighbouring places are on the device.
-    pub fn copies_written(&mut self, store: &mut Store, units: usize) {
+    pub fn copies_written(&mut self, io: &mut Io, units: usize) {
         if let Self::Log(log) = self {
-            log.copies_written(store, units);
+            log.copies_written(io, units);
         }
     }
 
     /// Notes that a page was written.
-    pub fn page_written(&mut self, store: &mut Store, id: PageId, stamp: u64) {
+    pub fn page_written(&mut self, io: &mut Io, tables: &Tables, id: PageId, stamp: u64) {
         match self {
             Self::Ordered(commit) => commit.iter_mut().for_each(|commit| commit.page_written(id, stamp)),
-            Self::Log(log) => log.page_written(store, id),
+            Self::Log(log) => log.page_written(io, id),
         }
-        store.tables.commit_may_go_on(&mut store.io);
+        tables.commit_may_go_on(io);
     }
 
     /// Ends the commit of a durable epoch: answers the requests that wait for it, and passes on what may enter pages now.
@@ -211,15 +214,15 @@ impl Scheme {
         let Some(mut epoch) = store.tables.committing.take() else { return };
         store.medium.superblock.last_epoch = epoch.number;
         answers.anticipation.durable(store.io.now);
-        if answers.journal.has_journal(store) {
+        if answers.journal.has_journal(&store.settings) {
             let trace = self.trace();
-            answers.journal.promises_are_kept(store, epoch.number, trace);
+            answers.journal.promises_are_kept(&mut store.io, &mut store.space, epoch.number, trace);
         }
         for request in std::mem::take(&mut epoch.waiters) {
             store.io.reply(request, Reply::Done);
         }
         match self {
-            Self::Ordered(commit) => commit.take().into_iter().for_each(|commit| commit.end(store, &mut epoch)),
+            Self::Ordered(commit) => commit.take().into_iter().for_each(|commit| commit.end(&mut store.settle, &mut epoch)),
             Self::Log(log) => log.end_commit(store, &mut epoch),
         }
         store.settle.unlink(epoch.cancelled);
@@ -251,9 +254,9 @@ impl Scheme {
     }
 
     /// Retries what waits for a free block.
-    pub fn retry_starved(&mut self, store: &mut Store) {
+    pub fn retry_starved(&mut self, io: &mut Io, tables: &mut Tables, space: &mut Space) {
         if let Self::Log(log) = self {
-            log.retry_starved(store);
+            log.retry_starved(io, tables, space);
         }
     }
 
@@ -274,8 +277,8 @@ impl Scheme {
     }
 
     /// The numbers of blocks that the scheme keeps for itself.
-    pub fn blocks_kept(&self, store: &Store) -> Option<LogBlocks> {
-        if let Self::Log(log) = self { Some(log.blocks_kept(&store.space)) } else { None }
+    pub fn blocks_kept(&self, space: &Space) -> Option<LogBlocks> {
+        if let Self::Log(log) = self { Some(log.blocks_kept(space)) } else { None }
     }
 
     /// Whether a checkpoint is under way.
@@ -302,13 +305,13 @@ impl Scheme {
     }
 
     /// Begins what can free blocks before writers get ENOSPC. Returns whether it is under way.
-    pub fn frees_blocks(&mut self, store: &mut Store) -> bool {
-        if let Self::Log(log) = self { log.checkpoint_frees_blocks(store) } else { false }
+    pub fn frees_blocks(&mut self, io: &mut Io, tables: &mut Tables, space: &Space) -> bool {
+        if let Self::Log(log) = self { log.checkpoint_frees_blocks(io, tables, space) } else { false }
     }
 
     /// Begins what has to happen before the volume closes. Returns whether it is under way.
-    pub fn owes(&mut self, store: &mut Store) -> bool {
-        if let Self::Log(log) = self { log.checkpoint_empties_log(store) } else { false }
+    pub fn owes(&mut self, io: &mut Io, tables: &mut Tables, space: &Space) -> bool {
+        if let Self::Log(log) = self { log.checkpoint_empties_log(io, tables, space) } else { false }
     }
 
     /// Makes the result of a recount durable. Returns whether the recount was exact although commits continued, with all fingerprints
@@ -316,7 +319,7 @@ impl Scheme {
     pub fn recounted(&mut self, store: &mut Store) -> bool {
         match self {
             Self::Ordered(_) => store.write_superblock(),
-            Self::Log(log) => log.begin_checkpoint(store),
+            Self::Log(log) => log.begin_checkpoint(&mut store.io, &mut store.tables, &store.space),
         }
         matches!(self, Self::Log(_))
     }
@@ -345,9 +348,9 @@ impl Scheme {
     }
 
     /// Has all records of the log written to their pages, so that no opening needs its units.
-    pub fn empty_log(&mut self, store: &mut Store) {
+    pub fn empty_log(&mut self, io: &mut Io, tables: &mut Tables, space: &Space) {
         if let Self::Log(log) = self {
-            log.begin_checkpoint(store);
+            log.begin_checkpoint(io, tables, space);
         }
     }
 
@@ -359,9 +362,9 @@ impl Scheme {
     }
 
     /// Prepares the superblock for the close of the volume.
-    pub fn close_superblock(&self, store: &mut Store) {
+    pub fn close_superblock(&self, tables: &mut Tables, medium: &mut Medium) {
         if let Self::Log(log) = self {
-            log.close_superblock(store);
+            log.close_superblock(tables, medium);
         }
     }
 }

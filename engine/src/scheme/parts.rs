@@ -1,10 +1,11 @@
 //! Parts of the commits of both schemes: the content that they rely on, and the map pages of their epoch.
 
+use crate::contents::Contents;
 use crate::format::page::{PageId, Region};
 use crate::interface::IoId;
+use crate::io::Io;
 use crate::schedule::Task;
-use crate::store::Store;
-use crate::tables::Access;
+use crate::tables::{Access, Tables};
 use std::collections::VecDeque;
 
 /// The most map pages loading, and the most being written, at once.
@@ -28,8 +29,8 @@ pub(crate) enum Reached {
 pub(crate) type Step = Result<Reached, &'static str>;
 
 /// The most pages of one kind that may be under way for a commit at once.
-pub(super) fn pages_in_flight_max(store: &Store) -> usize {
-    PAGES_IN_FLIGHT_MAX.min(store.tables.pages.waiting_max())
+pub(super) fn pages_in_flight_max(tables: &Tables) -> usize {
+    PAGES_IN_FLIGHT_MAX.min(tables.pages.waiting_max())
 }
 
 /// The content under way that an epoch relies on.
@@ -48,8 +49,8 @@ impl Content {
     }
 
     /// All content that is under way now.
-    pub fn under_way(store: &Store) -> Self {
-        Self { horizon: store.io.horizon(), left: store.contents.in_flight }
+    pub fn under_way(io: &Io, contents: &Contents) -> Self {
+        Self { horizon: io.horizon(), left: contents.in_flight }
     }
 
     /// Notes that a write of content has ended.
@@ -83,15 +84,15 @@ impl MapPages {
     }
 
     /// The next page that is in memory; none where the others have to be loaded. `Err`: one cannot be read.
-    pub fn next(&mut self, store: &mut Store) -> Result<Option<PageId>, &'static str> {
-        let most = pages_in_flight_max(store);
+    pub fn next(&mut self, io: &mut Io, tables: &mut Tables) -> Result<Option<PageId>, &'static str> {
+        let most = pages_in_flight_max(tables);
         while let Some(number) = self.round.pop().or_else(|| self.due.pop_front()) {
             let id = PageId { region: Region::Map, index: number };
-            match store.tables.ensure(&mut store.io, id) {
+            match tables.ensure(io, id) {
                 Access::Ready(_) => return Ok(Some(id)),
                 Access::Unreadable => return Err("a read of a map page that has to change"),
                 Access::Loading => {
-                    store.tables.wait(&mut store.io, id, Task::Commit);
+                    tables.wait(io, id, Task::Commit);
                     self.loading.push(number);
                     if self.loading.len() >= most {
                         break;

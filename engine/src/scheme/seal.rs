@@ -45,7 +45,7 @@ impl Scheme {
             return false;
         }
         // Deferred, or its content is written uncompressed.
-        store.tables.open.is_due = self.waits_before_seal(store);
+        store.tables.open.is_due = self.waits_before_seal(&store.tables, &store.contents);
         if store.tables.open.is_due {
             return false;
         }
@@ -69,7 +69,7 @@ impl Scheme {
         look_at_counters(&mut store.io, &store.medium, &store.tables, self.last_sequence());
         let mut epoch = store.tables.seal();
         answers.journal.sealed();
-        let most = self.clear_pages_max(store, epoch.points.len());
+        let most = self.clear_pages_max(&store.space, epoch.points.len());
         let map = map_pages_of(store, answers, &mut epoch, most);
         self.begin_commit(store, &mut epoch, map);
         store.tables.committing = Some(epoch);

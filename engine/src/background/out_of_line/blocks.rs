@@ -9,11 +9,13 @@ use super::{OutOfLine, OutOfLineStage};
 use crate::answers::Answers;
 use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::geometry::Geometry;
 use crate::format::unit;
 use crate::interface::Class;
-use crate::io::{Arrived, IoFor, Stage};
+use crate::io::{Arrived, Io, IoFor, Stage};
 use crate::schedule::Task;
 use crate::scheme::Scheme;
+use crate::space::Space;
 use crate::store::Store;
 use crate::units::{Pbn, count};
 
@@ -30,7 +32,7 @@ impl OutOfLine {
         let mut reads = 0;
         for pbn in carriers {
             let Ok(entry @ FingerprintEntry { kind: Kind::Carrier, .. }) = store.settled_entry(pbn) else { continue };
-            self.read(store, pbn, vec![entry]);
+            self.read(&mut store.io, &mut store.space, &store.geometry, pbn, vec![entry]);
             reads += 1;
         }
         self.wait_for_reads(store, reads);
@@ -50,15 +52,15 @@ impl OutOfLine {
         }
         let reads = entries.len().div_ceil(RUN_BLOCKS_A_READ);
         if reads > 0 {
-            self.read(store, first, entries);
+            self.read(&mut store.io, &mut store.space, &store.geometry, first, entries);
         }
         self.wait_for_reads(store, count(reads));
     }
 
-    fn read(&mut self, store: &mut Store, first: Pbn, entries: Vec<FingerprintEntry>) {
+    fn read(&mut self, io: &mut Io, space: &mut Space, geometry: &Geometry, first: Pbn, entries: Vec<FingerprintEntry>) {
         let (blocks, is_whole) = (entries.len(), entries[0].kind == Kind::Fingerprint);
-        (0..count(blocks)).for_each(|i| store.space.pin(first + i));
-        store.io.read(IoFor::ReadForOutOfLine { first, entries }, store.geometry.block_at(first), blocks, is_whole, Class::Data);
+        (0..count(blocks)).for_each(|i| space.pin(first + i));
+        io.read(IoFor::ReadForOutOfLine { first, entries }, geometry.block_at(first), blocks, is_whole, Class::Data);
         self.reading += 1;
     }
 

@@ -1,10 +1,13 @@
 //! The gathering of candidates: of the skipped buffer, and of the ranges that somebody asked for.
 
 use super::{OutOfLine, OutOfLineStage};
+use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
-use crate::index::NamedLbn;
+use crate::index::{NamedLbn, Uncompared};
+use crate::io::Io;
 use crate::schedule::Blocked;
 use crate::store::Store;
+use crate::tables::Tables;
 use crate::units::{Pbn, count, low_half};
 
 /// LBNs that one turn gathers.
@@ -22,8 +25,12 @@ impl OutOfLine {
                 continue;
             }
             let next = self.asked.first().or_else(|| self.batch.next_unnamed());
-            let Some(lbn) = next.filter(|_| self.has_room_for_candidate(store)) else {
-                return if self.is_setting_aside { self.end_batch(store) } else { self.begin_sweep(store) };
+            let Some(lbn) = next.filter(|_| self.has_room_for_candidate(&store.geometry)) else {
+                return if self.is_setting_aside {
+                    self.end_batch(&mut store.io, &mut store.uncompared)
+                } else {
+                    self.begin_sweep(&mut store.io, &store.tables, &mut store.uncompared)
+                };
             };
             let is_settled = store.tables.overlay(lbn).is_none();
             let blank = is_settled.then(|| store.tables.map_page(&mut store.io, lbn)).filter(|&(_, is_blank)| is_blank);
@@ -42,7 +49,7 @@ impl OutOfLine {
                     },
                     Err(Blocked::Page(page)) => return self.wait(store, page, 1),
                     Err(Blocked::Carrier(pbn)) => return self.read_carriers(store, [pbn]),
-                    Err(_) => return self.wait_for_room(store),
+                    Err(_) => return self.wait_for_room(&store.io, &mut store.tables, &store.settings),
                 }
             }
             if self.asked.first().is_some() { self.asked.remove_below(end) } else { self.batch.remove_unnamed(end) }
@@ -50,8 +57,8 @@ impl OutOfLine {
         store.io.schedule.more_background = true;
     }
 
-    fn has_room_for_candidate(&self, store: &Store) -> bool {
-        if self.is_setting_aside { !self.is_pass_full(store) } else { self.candidates.len() < self.batch.named_max() }
+    fn has_room_for_candidate(&self, geometry: &Geometry) -> bool {
+        if self.is_setting_aside { !self.is_pass_full(geometry) } else { self.candidates.len() < self.batch.named_max() }
     }
 
     /// Adds a candidate of which this block is meant. `Err`: this page has to be read first.
@@ -79,22 +86,22 @@ impl OutOfLine {
     }
 
     /// Ends a batch that was set aside.
-    fn end_batch(&mut self, store: &mut Store) {
+    fn end_batch(&mut self, io: &mut Io, uncompared: &mut Uncompared) {
         self.sieve.await_all();
         self.stage = OutOfLineStage::Idle;
-        self.end_if_compared(store);
-        store.io.schedule.more_background = true;
+        self.end_if_compared(io, uncompared);
+        io.schedule.more_background = true;
     }
 
-    fn begin_sweep(&mut self, store: &mut Store) {
-        self.forget_left(store);
+    fn begin_sweep(&mut self, io: &mut Io, tables: &Tables, uncompared: &mut Uncompared) {
+        self.forget_left(tables);
         self.candidates.sort_unstable();
         self.candidates.dedup();
         self.looked_up += count(self.candidates.len());
         self.stage = OutOfLineStage::Sweep(Pbn(0));
         if self.candidates.is_empty() {
-            self.end_sweep(store);
+            self.end_sweep(io, uncompared);
         }
-        store.io.schedule.more_background = true;
+        io.schedule.more_background = true;
     }
 }

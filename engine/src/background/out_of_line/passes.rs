@@ -3,36 +3,40 @@
 use super::sieve::Sifted;
 use super::{OutOfLine, OutOfLineStage};
 use crate::answers::Answers;
-use crate::io::Arrived;
+use crate::format::geometry::Geometry;
+use crate::index::Uncompared;
+use crate::io::{Arrived, Io};
 use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
+use crate::space::Space;
 use crate::store::Store;
+use crate::tables::Tables;
 use crate::units::Pbn;
 
 impl OutOfLine {
     /// Whether a pass over the table is to begin.
-    pub(super) fn is_pass_due(&self, store: &Store) -> bool {
+    pub(super) fn is_pass_due(&self, uncompared: &Uncompared, geometry: &Geometry) -> bool {
         let is_all_gathered = self.batch.is_empty() && self.asked.first().is_none();
         let aside = self.sieve.aside();
-        aside > 0 && (self.is_pass_full(store) || store.uncompared.is_asked && is_all_gathered)
+        aside > 0 && (self.is_pass_full(geometry) || uncompared.is_asked && is_all_gathered)
     }
 
     /// Whether enough was set aside for a pass.
-    pub(super) fn is_pass_full(&self, store: &Store) -> bool {
-        self.sieve.aside() >= self.sieve.candidates_wanted(store)
+    pub(super) fn is_pass_full(&self, geometry: &Geometry) -> bool {
+        self.sieve.aside() >= self.sieve.candidates_wanted(geometry)
     }
 
-    pub(super) fn begin_pass(&mut self, store: &mut Store) {
-        self.looked_up += self.sieve.begin_pass(store);
+    pub(super) fn begin_pass(&mut self, io: &mut Io, tables: &Tables) {
+        self.looked_up += self.sieve.begin_pass(tables);
         self.stage = OutOfLineStage::Sieve;
-        store.io.schedule.more_background = true;
+        io.schedule.more_background = true;
     }
 
     /// Goes on with the pass that is under way.
     pub(super) fn go_on_sieving(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
         match self.sieve.go_on(store, self.reading > 0) {
             Sifted::Goes => store.io.schedule.more_background = true,
-            Sifted::Commits => self.wait_for_commit(store),
+            Sifted::Commits => self.wait_for_commit(&store.io),
             Sifted::Page(page, reads) => self.wait(store, page, reads),
             Sifted::Reads(reads) => {
                 self.reading += 1;
@@ -40,15 +44,15 @@ impl OutOfLine {
             }
             Sifted::Writes => self.waits = true,
             Sifted::NoRoom if self.sieve.is_writing() => self.waits = true,
-            Sifted::NoRoom => self.give_up_sieve(store),
+            Sifted::NoRoom => self.give_up_sieve(&mut store.io, &mut store.space, &store.uncompared),
             Sifted::Found => self.go_on_comparing(store, scheme, answers),
-            Sifted::Over => self.end_pass(store),
+            Sifted::Over => self.end_pass(&mut store.io, &mut store.space, &mut store.uncompared),
         }
     }
 
     fn go_on_comparing(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
         if self.candidates.is_empty() {
-            self.forget_left(store);
+            self.forget_left(&store.tables);
             self.candidates = self.sieve.candidates_found();
         }
         match self.compare_found(store, scheme, answers) {
@@ -56,7 +60,7 @@ impl OutOfLine {
             Err(Blocked::Page(missing)) => self.wait(store, missing, 1),
             Err(Blocked::Compare(missing)) => self.read_targets(store, missing),
             Err(Blocked::Carrier(missing)) => self.read_carriers(store, [missing]),
-            Err(_) => self.wait_for_room(store),
+            Err(_) => self.wait_for_room(&store.io, &mut store.tables, &store.settings),
         }
     }
 
@@ -71,33 +75,33 @@ impl OutOfLine {
     }
 
     /// Ends with the candidates of a pass: all of them were compared.
-    fn end_pass(&mut self, store: &mut Store) {
-        self.sieve.end_pass(store);
-        self.end_sweep(store);
+    fn end_pass(&mut self, io: &mut Io, space: &mut Space, uncompared: &mut Uncompared) {
+        self.sieve.end_pass(space);
+        self.end_sweep(io, uncompared);
         self.blocked_aside = None;
-        store.io.schedule.more_background = true;
+        io.schedule.more_background = true;
     }
 
     /// Whether a full volume is to get the blocks back now: whatever the work waits for, but for what is under way on them (R7).
-    pub(super) fn gives_room_back(&self, store: &Store) -> bool {
-        store.space.is_full() && self.sieve.blocks() > 0 && self.reading == 0 && !self.sieve.is_writing()
+    pub(super) fn gives_room_back(&self, space: &Space) -> bool {
+        space.is_full() && self.sieve.blocks() > 0 && self.reading == 0 && !self.sieve.is_writing()
     }
 
     /// Gives the blocks back. What is being compared, or waits for it, is gathered again.
     #[cold]
-    pub(super) fn give_up_sieve(&mut self, store: &mut Store) {
-        self.sieve.give_up(store);
+    pub(super) fn give_up_sieve(&mut self, io: &mut Io, space: &mut Space, uncompared: &Uncompared) {
+        self.sieve.give_up(space);
         self.candidates.clear();
         self.known.clear();
-        let left = store.uncompared.under_way().chain(store.uncompared.skipped());
+        let left = uncompared.under_way().chain(uncompared.skipped());
         left.for_each(|(first, end)| self.asked.add(first, end));
         self.stage = OutOfLineStage::Idle;
-        store.io.schedule.more_background = true;
+        io.schedule.more_background = true;
     }
 
     /// Whether candidates are set aside.
-    pub(super) fn sets_aside(&self, store: &Store) -> bool {
-        self.sieve.has_memory() && !store.io.is_read_only() && !store.space.lacks_room_for_others(store.io.stage)
+    pub(super) fn sets_aside(&self, io: &Io, space: &Space) -> bool {
+        self.sieve.has_memory() && !io.is_read_only() && !space.lacks_room_for_others(io.stage)
     }
 
     /// Whether LBNs that are skipped have to be set aside now, whatever the work does or waits for: there are more than fit into memory.
@@ -108,7 +112,7 @@ impl OutOfLine {
             Some(_) => false,
         };
         let has_many = store.skipped.is_nearly_full() && store.skipped.last_named().is_some();
-        may && has_many && self.sets_aside(store) && self.sieve.takes_more()
+        may && has_many && self.sets_aside(&store.io, &store.space) && self.sieve.takes_more()
     }
 
     /// Sets aside for later passes what is skipped meanwhile.
@@ -127,15 +131,15 @@ impl OutOfLine {
     }
 
     /// Pages of the sieve have arrived.
-    pub fn sieve_pages_arrived(&mut self, store: &mut Store, first: Pbn, arrived: &Arrived) {
+    pub fn sieve_pages_arrived(&mut self, io: &mut Io, first: Pbn, arrived: &Arrived) {
         self.sieve.pages_arrived(first, arrived);
         self.reading -= 1;
-        store.io.schedule.push(Task::OutOfLine);
+        io.schedule.push(Task::OutOfLine);
     }
 
     /// A page of the sieve was written.
-    pub fn sieve_page_written(&mut self, store: &mut Store) {
+    pub fn sieve_page_written(&mut self, io: &mut Io) {
         self.sieve.page_written();
-        store.io.schedule.push(Task::OutOfLine);
+        io.schedule.push(Task::OutOfLine);
     }
 }

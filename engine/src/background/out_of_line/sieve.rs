@@ -23,8 +23,9 @@ use crate::format::geometry::Geometry;
 use crate::format::page::{PageId, Region};
 use crate::format::unit;
 use crate::index::{NamedLbn, TagLayout};
+use crate::io::Io;
 use crate::schedule::Blocked;
-use crate::space::GRANULE_BLOCKS;
+use crate::space::{GRANULE_BLOCKS, Space};
 use crate::store::Store;
 use crate::units::{Epoch, Pbn, index};
 use filter::Filter;
@@ -191,13 +192,13 @@ impl Sieve {
     }
 
     /// A pass is worth it from this number of candidates on.
-    pub fn candidates_wanted(&self, store: &Store) -> u64 {
-        let wanted = store.geometry.pages_of_blocks(Region::Fingerprints) * CANDIDATES_FOR_3_PAGES / 3;
+    pub fn candidates_wanted(&self, geometry: &Geometry) -> u64 {
+        let wanted = geometry.pages_of_blocks(Region::Fingerprints) * CANDIDATES_FOR_3_PAGES / 3;
         self.candidates_max().min(wanted).max(1)
     }
 
-    fn pair_pages_max(store: &Store) -> usize {
-        let part = store.geometry.pages_of_blocks(Region::Fingerprints) / PAIR_PAGES_PART;
+    fn pair_pages_max(geometry: &Geometry) -> usize {
+        let part = geometry.pages_of_blocks(Region::Fingerprints) / PAIR_PAGES_PART;
         index(part.min(PAIR_PAGES_MAX)).max(2 * PAIR_PAGES_A_PAGE)
     }
 
@@ -219,41 +220,41 @@ impl Sieve {
         let mut entry = [0; CANDIDATE_BYTES];
         entry[..8].copy_from_slice(&candidate.bits().to_le_bytes());
         entry[8..].copy_from_slice(&low.to_le_bytes());
-        self.writing += u64::from(self.aside.add(store, entry));
+        self.writing += u64::from(self.aside.add(&mut store.io, &store.geometry, entry));
         Ok(())
     }
 
     /// Ends a pass, and gives its blocks back. Its candidates are forgotten.
-    pub fn end_pass(&mut self, store: &mut Store) {
-        self.candidates.give_back(store);
-        self.pairs.give_back(store);
+    pub fn end_pass(&mut self, space: &mut Space) {
+        self.candidates.give_back(space);
+        self.pairs.give_back(space);
         (self.step, self.filter, self.former, self.arrived, self.table) = (None, Filter::default(), None, None, Pbn(0));
         (self.loaded, self.found, self.blocks) = Default::default();
     }
 
     /// Ends the pass that is under way, and forgets what was set aside for later ones.
-    pub fn give_up(&mut self, store: &mut Store) {
-        self.end_pass(store);
-        self.aside.give_back(store);
+    pub fn give_up(&mut self, space: &mut Space) {
+        self.end_pass(space);
+        self.aside.give_back(space);
         self.awaited = 0;
     }
 
-    fn add_pair(&mut self, store: &mut Store, pbn: Pbn, is_carrier: bool, head: u64) {
+    fn add_pair(&mut self, io: &mut Io, geometry: &Geometry, pbn: Pbn, is_carrier: bool, head: u64) {
         let pair = self.layout.entry_of_head(pbn.0 << 1 | u64::from(is_carrier), head);
-        self.writing += u64::from(self.pairs.add(store, pair.bits().to_le_bytes()));
+        self.writing += u64::from(self.pairs.add(io, geometry, pair.bits().to_le_bytes()));
     }
 
     /// Sieves the entry of a block.
-    fn sieve(&mut self, store: &mut Store, pbn: Pbn, entry: &FingerprintEntry) {
+    fn sieve(&mut self, io: &mut Io, geometry: &Geometry, pbn: Pbn, entry: &FingerprintEntry) {
         match entry.kind {
             Kind::Fingerprint if self.filter.lets_through(key(entry.value.head())) => {
-                self.add_pair(store, pbn, false, entry.value.head());
+                self.add_pair(io, geometry, pbn, false, entry.value.head());
             }
             Kind::Carrier => {
                 let tells = |heads: &std::ops::RangeInclusive<u64>| heads.end() - heads.start() <= u64::MAX >> KEY_BITS;
                 for heads in unit::heads_of_slots(&entry.value).filter(tells) {
                     if self.filter.lets_through(key(*heads.start())) {
-                        self.add_pair(store, pbn, true, *heads.start());
+                        self.add_pair(io, geometry, pbn, true, *heads.start());
                     }
                 }
             }

@@ -11,15 +11,18 @@ use super::{OutOfLine, OutOfLineStage, is_urgent};
 use crate::answers::Answers;
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::geometry::Geometry;
 use crate::format::page::{PageId, Region};
 use crate::format::unit;
-use crate::index::NamedLbn;
+use crate::index::{NamedLbn, Uncompared};
+use crate::io::Io;
 use crate::memory::Part;
 use crate::schedule::Blocked;
 use crate::scheme::Scheme;
-use crate::space::GRANULE_BLOCKS;
+use crate::settings::Settings;
+use crate::space::{GRANULE_BLOCKS, Space};
 use crate::store::{Place, Remapped, Store};
-use crate::tables::Access;
+use crate::tables::{Access, Tables};
 use crate::units::{Pbn, index};
 use std::ops::RangeInclusive;
 
@@ -37,7 +40,7 @@ impl OutOfLine {
     pub(super) fn sweep(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, mut next: Pbn) {
         for _ in 0..PAGES_A_STEP {
             if next.0 >= store.geometry.data_blocks {
-                self.end_sweep(store);
+                self.end_sweep(&store.io, &mut store.uncompared);
                 break;
             }
             let (id, _) = store.geometry.fingerprint_of(next);
@@ -52,7 +55,7 @@ impl OutOfLine {
                         Err(Blocked::Page(missing)) => return self.wait(store, missing, 1),
                         Err(Blocked::Compare(missing)) => return self.read_targets(store, missing),
                         Err(Blocked::Carrier(missing)) => return self.read_carriers_of(store, id, missing),
-                        Err(_) => return self.wait_for_room(store),
+                        Err(_) => return self.wait_for_room(&store.io, &mut store.tables, &store.settings),
                     },
                 }
             }
@@ -63,9 +66,9 @@ impl OutOfLine {
     }
 
     /// Waits until there is room for another record: the open epoch, which may have links alone, fills no longer than others do.
-    pub(super) fn wait_for_room(&mut self, store: &mut Store) {
-        store.tables.open.seal_within(store.io.now, store.settings.commit_period_ms);
-        self.pause = Some(store.io.now.plus_ms(CROWDED_MS));
+    pub(super) fn wait_for_room(&mut self, io: &Io, tables: &mut Tables, settings: &Settings) {
+        tables.open.seal_within(io.now, settings.commit_period_ms);
+        self.pause = Some(io.now.plus_ms(CROWDED_MS));
     }
 
     /// Maps candidates to the blocks of a page, which is in memory, and to slots of them, from block `next` on.
@@ -77,7 +80,7 @@ impl OutOfLine {
         id: PageId,
         next: Pbn,
     ) -> Result<(), Blocked> {
-        for (pbn, _) in self.matches(store, id, next) {
+        for (pbn, _) in self.matches(&mut store.tables, &store.geometry, id, next) {
             self.stage = OutOfLineStage::Sweep(pbn);
             self.compare_block(store, scheme, answers, pbn)?;
         }
@@ -87,7 +90,7 @@ impl OutOfLine {
     /// Reads a carrier, and further ones of this page that it will come to.
     fn read_carriers_of(&mut self, store: &mut Store, id: PageId, missing: Pbn) {
         let OutOfLineStage::Sweep(next) = self.stage else { return };
-        let matches = self.matches(store, id, next + 1);
+        let matches = self.matches(&mut store.tables, &store.geometry, id, next + 1);
         let carriers = matches.iter().filter(|(pbn, entry)| entry.kind == Kind::Carrier && *pbn != missing);
         let unread = carriers.filter(|(pbn, entry)| self.known.slots_of(*pbn, &entry.value).is_none());
         let ahead: Vec<Pbn> = unread.map(|&(pbn, _)| pbn).take(READS_AT_ONCE - 1).collect();
@@ -95,10 +98,10 @@ impl OutOfLine {
     }
 
     /// The blocks of a page, from `next` on, that may have the content of a candidate.
-    fn matches(&self, store: &mut Store, id: PageId, next: Pbn) -> Vec<(Pbn, FingerprintEntry)> {
-        let first = store.geometry.first_pbn(id);
-        let blocks = GRANULE_BLOCKS.min(store.geometry.data_blocks - first.0);
-        let content = &store.tables.pages.expect(id).content;
+    fn matches(&self, tables: &mut Tables, geometry: &Geometry, id: PageId, next: Pbn) -> Vec<(Pbn, FingerprintEntry)> {
+        let first = geometry.first_pbn(id);
+        let blocks = GRANULE_BLOCKS.min(geometry.data_blocks - first.0);
+        let content = &tables.pages.expect(id).content;
         let entries = (next - first..blocks).map(|i| (first + i, content.fingerprint(index(i))));
         entries.filter(|(_, entry)| self.may_match(entry)).collect()
     }
@@ -184,7 +187,7 @@ impl OutOfLine {
                     return Err(Blocked::Space);
                 }
                 scheme.admit_records(store, 1)?;
-                store.remap(lbn, place, &fp, links_period(store));
+                store.remap(lbn, place, &fp, links_period(&store.space, &store.uncompared, &store.settings));
                 scheme.pack_if_large(store, answers);
                 self.linked += 1;
                 if from < place.0 {
@@ -194,7 +197,7 @@ impl OutOfLine {
             Remapped::Stands(pbn, fp) => store.index.end_doubt(&fp, pbn),
             Remapped::Alone(fp) => {
                 store.index.end_doubt(&fp, place.0);
-                if self.may_leave(store) {
+                if self.may_leave(&store.settings) {
                     return Ok(());
                 }
             }
@@ -209,20 +212,20 @@ impl OutOfLine {
 impl OutOfLine {
     /// Whether a candidate may leave its block for a later place. Where short runs are filtered, what was stored again on purpose lies
     /// there.
-    fn may_leave(&self, store: &Store) -> bool {
-        store.settings.min_run <= 1 && self.left.len() < self.batch.named_max() / LEFT_PART
+    fn may_leave(&self, settings: &Settings) -> bool {
+        settings.min_run <= 1 && self.left.len() < self.batch.named_max() / LEFT_PART
     }
 
     /// Forgets the blocks that candidates have left, once another epoch after that is durable: their counts are right by then (L6).
-    pub(super) fn forget_left(&mut self, store: &Store) {
-        self.left.retain(|_, epoch| store.tables.open.number <= *epoch + 2);
+    pub(super) fn forget_left(&mut self, tables: &Tables) {
+        self.left.retain(|_, epoch| tables.open.number <= *epoch + 2);
     }
 }
 
 /// The time within which an epoch with a new link is sealed. Unless somebody waits for the work, a link waits for the records of clients,
 /// which mostly come before that, and costs no commit of its own.
-fn links_period(store: &Store) -> u64 {
-    store.settings.commit_period_ms.saturating_mul(if is_urgent(store) { 1 } else { LINKS_PERIODS })
+fn links_period(space: &Space, uncompared: &Uncompared, settings: &Settings) -> u64 {
+    settings.commit_period_ms.saturating_mul(if is_urgent(space, uncompared) { 1 } else { LINKS_PERIODS })
 }
 
 /// The head that the fingerprint has.
@@ -232,7 +235,7 @@ fn heads_of(fp: &Fingerprint) -> RangeInclusive<u64> {
 
 /// Whether clients' records need the memory.
 fn lacks_room(store: &Store, scheme: &Scheme, answers: &Answers) -> bool {
-    let share = if is_urgent(store) { 2 } else { 4 };
+    let share = if is_urgent(&store.space, &store.uncompared) { 2 } else { 4 };
     store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / share
         || store.tables.open.is_due
         || store.is_behind()

@@ -3,14 +3,15 @@
 use super::run::{Expects, LookResult, Run};
 use super::{PIECES_A_STEP, Scrub};
 use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::geometry::Geometry;
 use crate::format::page::{PageId, Region};
 use crate::format::superblock::ScrubPart;
 use crate::format::unit;
 use crate::interface::Class;
-use crate::io::Arrived;
+use crate::io::{Arrived, Io};
 use crate::schedule::Task;
-use crate::space::GRANULE_BLOCKS;
-use crate::store::Store;
+use crate::space::{GRANULE_BLOCKS, Space};
+use crate::store::{Keys, Store};
 use crate::tables::Access;
 use crate::units::{BLOCK_BYTES, Pbn, count, index};
 
@@ -28,7 +29,7 @@ impl Scrub {
                 // A page that cannot be read was found as such.
                 Access::Unreadable => first = end,
                 Access::Loading => {
-                    self.advance_if_any(store, next, first);
+                    self.advance_if_any(&mut store.io, &store.geometry, next, first);
                     self.waits = true;
                     return store.tables.wait(&mut store.io, id, Task::Scrub);
                 }
@@ -38,42 +39,48 @@ impl Scrub {
                     let entries = match store.needed_entries(Pbn(first), entries) {
                         Ok(entries) => entries,
                         Err(refs) => {
-                            self.advance_if_any(store, next, first);
+                            self.advance_if_any(&mut store.io, &store.geometry, next, first);
                             self.waits = true;
                             return store.tables.wait(&mut store.io, refs, Task::Scrub);
                         }
                     };
                     let most = self.run_max(first);
-                    let (skipped, run) = next_run(store, first, &entries, most);
+                    let (skipped, run) = next_run(&store.space, &store.geometry, first, &entries, most);
                     first += count(skipped);
                     if run == 0 {
                         continue;
                     }
-                    self.advance_if_any(store, next, first);
-                    return self.read_run(store, first, entries[skipped..skipped + run].to_vec());
+                    self.advance_if_any(&mut store.io, &store.geometry, next, first);
+                    return self.read_run(
+                        &mut store.io,
+                        &mut store.space,
+                        &store.geometry,
+                        first,
+                        entries[skipped..skipped + run].to_vec(),
+                    );
                 }
             }
         }
-        self.advance(store, first);
+        self.advance(&mut store.io, &store.geometry, first);
     }
 
-    fn read_run(&mut self, store: &mut Store, first: u64, entries: Vec<FingerprintEntry>) {
-        let (at, pieces) = (store.geometry.block_at(Pbn(first)), count(entries.len()));
-        (0..pieces).for_each(|i| store.space.pin(Pbn(first + i)));
-        self.read(store, Run { part: ScrubPart::Data, first, pieces, expects: Expects::Blocks(entries) }, at, Class::Data);
+    fn read_run(&mut self, io: &mut Io, space: &mut Space, geometry: &Geometry, first: u64, entries: Vec<FingerprintEntry>) {
+        let (at, pieces) = (geometry.block_at(Pbn(first)), count(entries.len()));
+        (0..pieces).for_each(|i| space.pin(Pbn(first + i)));
+        self.read(io, Run { part: ScrubPart::Data, first, pieces, expects: Expects::Blocks(entries) }, at, Class::Data);
     }
 
     /// Judges blocks by the entries that they had when the read began.
-    pub(super) fn judge_blocks(store: &mut Store, first: u64, entries: &[FingerprintEntry], arrived: &Arrived) -> LookResult {
+    pub(super) fn judge_blocks(space: &mut Space, keys: &Keys, first: u64, entries: &[FingerprintEntry], arrived: &Arrived) -> LookResult {
         let is_sound = |(i, entry): (usize, &FingerprintEntry)| {
             let (pbn, block) = (Pbn(first + count(i)), arrived.buffer.block(i));
             match entry.kind {
-                Kind::Carrier => unit::is_named_by(&entry.value, block) && store.keys.authentic(pbn, block).is_some(),
-                _ => entry.proves(&store.keys.fingerprinter, arrived.digest(i), block),
+                Kind::Carrier => unit::is_named_by(&entry.value, block) && keys.authentic(pbn, block).is_some(),
+                _ => entry.proves(&keys.fingerprinter, arrived.digest(i), block),
             }
         };
         let bad = if arrived.result.is_err() { Some(0) } else { entries.iter().enumerate().position(|of| !is_sound(of)) };
-        (0..count(entries.len())).for_each(|i| store.space.unpin(Pbn(first + i)));
+        (0..count(entries.len())).for_each(|i| space.unpin(Pbn(first + i)));
         bad.map_or(LookResult::Sound, |i| LookResult::Bad(count(i)))
     }
 
@@ -87,11 +94,11 @@ impl Scrub {
 }
 
 /// Finds the next blocks to read, from `first` on: how many to pass over, and how many neighbours have content with an entry.
-fn next_run(store: &Store, first: u64, entries: &[FingerprintEntry], most: u64) -> (usize, usize) {
+fn next_run(space: &Space, geometry: &Geometry, first: u64, entries: &[FingerprintEntry], most: u64) -> (usize, usize) {
     let pbn = |i: usize| Pbn(first + count(i));
-    let is_to_read = |&i: &usize| !entries[i].is_none() && !store.space.pending.contains(pbn(i));
+    let is_to_read = |&i: &usize| !entries[i].is_none() && !space.pending.contains(pbn(i));
     let skipped = (0..entries.len()).find(is_to_read).unwrap_or(entries.len());
-    let goes_on = |i: &usize| store.geometry.block_at(pbn(*i)) == store.geometry.block_at(pbn(skipped)) + count(i - skipped) * BLOCK_BYTES;
+    let goes_on = |i: &usize| geometry.block_at(pbn(*i)) == geometry.block_at(pbn(skipped)) + count(i - skipped) * BLOCK_BYTES;
     let run = (skipped..entries.len()).take(index(most)).take_while(|i| is_to_read(i) && goes_on(i)).count();
     (skipped, run)
 }

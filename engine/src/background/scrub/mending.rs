@@ -8,12 +8,14 @@
 
 use super::Scrub;
 use super::run::{Awaited, Expects, NextUnit, Run};
+use crate::format::geometry::Geometry;
 use crate::format::page::{PageId, Region};
 use crate::format::superblock::ScrubPart;
 use crate::interface::Notice;
+use crate::io::Io;
 use crate::scheme::Scheme;
 use crate::store::Store;
-use crate::tables::AwaitedWrite;
+use crate::tables::{AwaitedWrite, Tables};
 
 impl Scrub {
     /// Mends a damaged piece, if memory has what it should hold, or reports it.
@@ -24,14 +26,14 @@ impl Scrub {
                 Self::report_block(store, run.first, is_unreadable);
                 Some(Awaited::Find(store.contents.suspects.last_find()))
             }
-            (_, Some(region)) if !is_in_vain => Self::mend_page(store, region, run.first),
+            (_, Some(region)) if !is_in_vain => Self::mend_page(&mut store.io, &mut store.tables, region, run.first),
             (Expects::Superblock { .. }, _) if !is_in_vain => {
                 self.place.rewrite_all();
                 Some(Awaited::Superblocks)
             }
-            (Expects::Unit(unit), _) => Self::mend_log(store, *unit),
+            (Expects::Unit(unit), _) => Self::mend_log(&mut store.io, *unit),
             _ => {
-                store.io.notice(Notice::Damage { what: "what was written again is damaged again", at: address(store, run) });
+                store.io.notice(Notice::Damage { what: "what was written again is damaged again", at: address(&store.geometry, run) });
                 None
             }
         };
@@ -43,18 +45,18 @@ impl Scrub {
             return;
         }
         self.found(run, false);
-        self.advance(store, run.first + 1);
+        self.advance(&mut store.io, &store.geometry, run.first + 1);
     }
 
     /// Has a page written again, if memory has it whole.
-    fn mend_page(store: &mut Store, region: Region, index: u64) -> Option<Awaited> {
-        store.tables.mend(&mut store.io, PageId { region, index }).then_some(Awaited::Page)
+    fn mend_page(io: &mut Io, tables: &mut Tables, region: Region, index: u64) -> Option<Awaited> {
+        tables.mend(io, PageId { region, index }).then_some(Awaited::Page)
     }
 
     /// Has the records of a damaged unit written to their pages, if the volume may be written: then no opening needs the unit.
-    fn mend_log(store: &mut Store, unit: NextUnit) -> Option<Awaited> {
-        if store.io.is_read_only() {
-            store.io.notice(Notice::Damage { what: "a unit of the log was damaged", at: unit.pbn.0 });
+    fn mend_log(io: &mut Io, unit: NextUnit) -> Option<Awaited> {
+        if io.is_read_only() {
+            io.notice(Notice::Damage { what: "a unit of the log was damaged", at: unit.pbn.0 });
             return None;
         }
         Some(Awaited::Unit(unit))
@@ -65,11 +67,11 @@ impl Scrub {
         let is_durable = match self.awaited {
             None => return false,
             Some(Awaited::Page) => self.go_on_with_page(store, scheme),
-            Some(Awaited::Superblocks) => self.place.has_rewritten_all(store),
+            Some(Awaited::Superblocks) => self.place.has_rewritten_all(&store.medium),
             Some(Awaited::Unit(unit)) => {
                 let is_needed = scheme.needs_unit(unit.pbn);
                 if is_needed {
-                    scheme.empty_log(store);
+                    scheme.empty_log(&mut store.io, &mut store.tables, &store.space);
                 }
                 !is_needed
             }
@@ -82,21 +84,21 @@ impl Scrub {
             Some(Awaited::Page | Awaited::Superblocks) => self.is_written_again = true,
             Some(Awaited::Unit(unit)) => {
                 let run = Run { part: ScrubPart::Log, first: 0, pieces: 1, expects: Expects::Unit(unit) };
-                self.is_mended(store, &run);
-                self.advance(store, 0);
+                self.is_mended(&mut store.io, &store.geometry, &run);
+                self.advance(&mut store.io, &store.geometry, 0);
             }
-            Some(Awaited::Find(_)) => self.block_is_damaged(store),
+            Some(Awaited::Find(_)) => self.block_is_damaged(&mut store.io, &store.geometry),
             None => {}
         }
         false
     }
 
     /// Counts a damaged block, and goes on behind it.
-    fn block_is_damaged(&mut self, store: &mut Store) {
+    fn block_is_damaged(&mut self, io: &mut Io, geometry: &Geometry) {
         let Some(progress) = self.place.progress else { return };
         let run = Run { part: ScrubPart::Data, first: progress.next, pieces: 1, expects: Expects::Blocks(Vec::new()) };
         self.found(&run, false);
-        self.advance(store, progress.next + 1);
+        self.advance(io, geometry, progress.next + 1);
     }
 
     /// Sends the awaited page, and has it flushed. Returns whether it is durable.
@@ -113,18 +115,18 @@ impl Scrub {
     }
 
     /// Counts a piece that was damaged, and is durably whole again.
-    pub(super) fn is_mended(&mut self, store: &mut Store, run: &Run) {
+    pub(super) fn is_mended(&mut self, io: &mut Io, geometry: &Geometry, run: &Run) {
         let what = match run.part {
             ScrubPart::Superblocks => "a copy of the superblock was damaged",
             ScrubPart::Log => "a unit of the log was damaged",
             _ => "a metadata page had damaged sectors",
         };
-        store.io.notice(Notice::Mended { what, at: address(store, run) });
+        io.notice(Notice::Mended { what, at: address(geometry, run) });
         self.found(run, true);
     }
 }
 
 /// The first piece of a run as notices have it: the byte of a page, the number of a copy of the superblock, the block of a unit.
-fn address(store: &Store, run: &Run) -> u64 {
-    run.part.region().map_or_else(|| run.number(), |region| store.geometry.page_at(PageId { region, index: run.first }).0)
+fn address(geometry: &Geometry, run: &Run) -> u64 {
+    run.part.region().map_or_else(|| run.number(), |region| geometry.page_at(PageId { region, index: run.first }).0)
 }

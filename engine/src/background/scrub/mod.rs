@@ -20,13 +20,14 @@ mod place;
 mod run;
 mod superblocks;
 
+use crate::format::geometry::Geometry;
 use crate::format::superblock::{ScrubPart, ScrubProgress};
 use crate::interface::{Class, ScrubOrder};
-use crate::io::{Arrived, IoFor};
+use crate::io::{Arrived, Io, IoFor};
 use crate::schedule::Task;
 use crate::scheme::Scheme;
 use crate::stats::{DamagedPiece, ScrubCounts};
-use crate::store::Store;
+use crate::store::{Medium, Store};
 use crate::units::{BLOCK_BYTES, Bytes, Time, index};
 use place::Place;
 use run::{Awaited, Expects, LookResult, NextUnit, Run};
@@ -81,7 +82,7 @@ impl Scrub {
 
     /// Does what somebody asked for.
     #[cold]
-    pub fn order(&mut self, store: &mut Store, order: ScrubOrder) {
+    pub fn order(&mut self, medium: &mut Medium, order: ScrubOrder) {
         match (order, self.place.progress.as_mut()) {
             (ScrubOrder::Begin { kib_per_second }, Some(progress)) => {
                 (progress.kib_per_second, progress.is_paused) = (kib_per_second.max(1), false);
@@ -96,7 +97,7 @@ impl Scrub {
             (ScrubOrder::Cancel, Some(_)) => self.place.progress = None,
             (_, None) => return,
         }
-        self.place.ordered(store);
+        self.place.ordered(medium);
         self.pause = None;
     }
 
@@ -106,37 +107,37 @@ impl Scrub {
     }
 
     /// Whether it has nothing to do now, or waits for something.
-    pub fn rests(&self, store: &Store) -> bool {
-        !self.place.is_due(store) && (self.waits || !self.is_running(store))
+    pub fn rests(&self, io: &Io, medium: &Medium) -> bool {
+        !self.place.is_due(io, medium) && (self.waits || !self.is_running(io))
     }
 
     /// The time at which it goes on, if only time makes it wait.
-    pub fn next_at(&self, store: &Store) -> Option<Time> {
-        if self.place.is_due(store) {
-            return Some(store.io.now);
+    pub fn next_at(&self, io: &Io, medium: &Medium) -> Option<Time> {
+        if self.place.is_due(io, medium) {
+            return Some(io.now);
         }
-        if self.is_running(store) && !self.waits { self.pause } else { None }
+        if self.is_running(io) && !self.waits { self.pause } else { None }
     }
 
     /// Whether there is a scrub that may go on.
-    fn is_running(&self, store: &Store) -> bool {
-        self.place.progress.is_some_and(|progress| !progress.is_paused) && !store.io.failed
+    fn is_running(&self, io: &Io) -> bool {
+        self.place.progress.is_some_and(|progress| !progress.is_paused) && !io.failed
     }
 
-    pub fn counts(&self, store: &Store) -> ScrubCounts {
-        ScrubCounts { read_units: self.read_units, listed: self.listed.clone(), ..self.place.counts(store) }
+    pub fn counts(&self, io: &Io, medium: &Medium, geometry: &Geometry) -> ScrubCounts {
+        ScrubCounts { read_units: self.read_units, listed: self.listed.clone(), ..self.place.counts(io, medium, geometry) }
     }
 
     /// Has the next opening go on where it is: the volume closes, and everything is flushed.
-    pub fn closes(&self, store: &mut Store) {
-        self.place.closes(store);
+    pub fn closes(&self, medium: &mut Medium) {
+        self.place.closes(medium);
     }
 
     /// Does a little of it.
     pub fn go_on(&mut self, store: &mut Store, scheme: &mut Scheme) {
         self.waits = self.reading.is_some();
         self.place.go_on(store, scheme);
-        if self.rests(store) || self.pause.is_some_and(|until| store.io.now < until) {
+        if self.rests(&store.io, &store.medium) || self.pause.is_some_and(|until| store.io.now < until) {
             return;
         }
         self.pause = None;
@@ -146,10 +147,13 @@ impl Scrub {
         }
         let Some(progress) = self.place.progress else { return };
         match progress.part {
-            ScrubPart::Superblocks => self.read_superblock(store, progress.next),
+            ScrubPart::Superblocks => self.read_superblock(&mut store.io, &store.medium, &store.geometry, progress.next),
             ScrubPart::Data => self.read_blocks(store, progress.next),
-            ScrubPart::Log => self.read_unit(store, scheme),
-            part => part.region().into_iter().for_each(|region| self.read_pages(store, region, progress.next)),
+            ScrubPart::Log => self.read_unit(&mut store.io, &mut store.space, &store.geometry, scheme),
+            part => part
+                .region()
+                .into_iter()
+                .for_each(|region| self.read_pages(&mut store.io, &mut store.tables, &store.geometry, region, progress.next)),
         }
     }
 
@@ -159,12 +163,12 @@ impl Scrub {
     }
 
     /// Reads a run, which lies at `at`.
-    fn read(&mut self, store: &mut Store, run: Run, at: Bytes, class: Class) {
+    fn read(&mut self, io: &mut Io, run: Run, at: Bytes, class: Class) {
         let has_content = matches!(run.expects, Expects::Blocks(_));
-        store.io.read(IoFor::ReadForScrub, at, index(run.pieces), has_content, class);
+        io.read(IoFor::ReadForScrub, at, index(run.pieces), has_content, class);
         self.read_units += run.pieces;
         let rate = self.place.progress.map_or(1, |progress| u64::from(progress.kib_per_second.max(1)));
-        self.pause = Some(store.io.now.plus_ns((run.pieces * (BLOCK_BYTES / 1024) * 1_000_000_000).div_ceil(rate)));
+        self.pause = Some(io.now.plus_ns((run.pieces * (BLOCK_BYTES / 1024) * 1_000_000_000).div_ceil(rate)));
         self.reading = Some(run);
         self.waits = true;
     }
@@ -174,10 +178,10 @@ impl Scrub {
         store.io.schedule.push(Task::Scrub);
         let Some(run) = self.reading.take() else { return };
         let verdict = match &run.expects {
-            Expects::Superblock { generation } => Self::judge_superblock(store, run.first, *generation, arrived),
-            Expects::Pages { written } => Self::judge_pages(store, written, arrived),
-            Expects::Blocks(entries) => Self::judge_blocks(store, run.first, entries, arrived),
-            Expects::Unit(unit) => Self::judge_unit(store, *unit, arrived),
+            Expects::Superblock { generation } => Self::judge_superblock(&store.medium, run.first, *generation, arrived),
+            Expects::Pages { written } => Self::judge_pages(&store.tables, written, arrived),
+            Expects::Blocks(entries) => Self::judge_blocks(&mut store.space, &store.keys, run.first, entries, arrived),
+            Expects::Unit(unit) => Self::judge_unit(&mut store.space, &store.keys, *unit, arrived),
         };
         let is_next = |progress: ScrubProgress| (progress.part, progress.next) == (run.part, run.first);
         // Somebody may have ended the scrub, and begun another.
@@ -186,20 +190,20 @@ impl Scrub {
         }
         match verdict {
             LookResult::Sound => {
-                self.count_lost(store, &run, run.pieces, arrived);
+                self.count_lost(&store.tables, &run, run.pieces, arrived);
                 if self.is_written_again {
-                    self.is_mended(store, &run);
+                    self.is_mended(&mut store.io, &store.geometry, &run);
                 }
-                self.advance(store, run.first + run.pieces);
+                self.advance(&mut store.io, &store.geometry, run.first + run.pieces);
             }
             LookResult::Unproved(i) => {
-                self.count_lost(store, &run, i, arrived);
-                self.advance_if_any(store, run.first, run.first + i);
+                self.count_lost(&store.tables, &run, i, arrived);
+                self.advance_if_any(&mut store.io, &store.geometry, run.first, run.first + i);
                 self.pause = self.pause.max(Some(store.io.now.plus_ms(AGAIN_MS)));
             }
             LookResult::Bad(i) if run.pieces > 1 => {
-                self.count_lost(store, &run, i, arrived);
-                self.advance_if_any(store, run.first, run.first + i);
+                self.count_lost(&store.tables, &run, i, arrived);
+                self.advance_if_any(&mut store.io, &store.geometry, run.first, run.first + i);
                 self.alone_until = run.first + run.pieces;
             }
             LookResult::Bad(_) if self.attempts + 1 < ATTEMPTS => self.attempts += 1,
@@ -216,26 +220,26 @@ impl Scrub {
     }
 
     /// Advances if there is nothing to read before piece `first`.
-    fn advance_if_any(&mut self, store: &mut Store, next: u64, first: u64) {
+    fn advance_if_any(&mut self, io: &mut Io, geometry: &Geometry, next: u64, first: u64) {
         if first > next {
-            self.advance(store, first);
+            self.advance(io, geometry, first);
         }
     }
 
     /// Goes on with a piece: all before it were looked at.
-    fn advance(&mut self, store: &mut Store, next: u64) {
+    fn advance(&mut self, io: &mut Io, geometry: &Geometry, next: u64) {
         (self.attempts, self.is_written_again) = (0, false);
         if self.place.progress.is_some_and(|progress| progress.part == ScrubPart::Log) {
             self.unit.step();
-        } else if self.place.advance(store, next) {
+        } else if self.place.advance(geometry, next) {
             self.enter_part();
         }
-        store.io.schedule.more_background = true;
+        io.schedule.more_background = true;
     }
 
     /// Ends it: everything was looked at.
-    fn end(&mut self, store: &mut Store) {
-        self.place.end(store);
-        store.io.schedule.more_background = true;
+    fn end(&mut self, io: &mut Io) {
+        self.place.end(io);
+        io.schedule.more_background = true;
     }
 }

@@ -9,9 +9,10 @@
 use crate::format::geometry::Geometry;
 use crate::format::superblock::{ScrubFound, ScrubPart, ScrubProgress};
 use crate::interface::Notice;
+use crate::io::Io;
 use crate::scheme::Scheme;
 use crate::stats::ScrubCounts;
-use crate::store::Store;
+use crate::store::{Medium, Store};
 
 /// The superblock is written again when one part in this many of the volume was looked at since.
 const SAVED_PARTS: u64 = 64;
@@ -64,12 +65,12 @@ impl Place {
     }
 
     /// Takes an order that has changed the progress. The superblock has it at its next update.
-    pub fn ordered(&mut self, store: &mut Store) {
+    pub fn ordered(&mut self, medium: &mut Medium) {
         let now = self.progress;
         let as_ordered =
             |old: ScrubProgress| now.map(|now| ScrubProgress { is_paused: now.is_paused, kib_per_second: now.kib_per_second, ..old });
         self.reached = self.reached.and_then(|(old, stamp)| Some((as_ordered(old)?, stamp)));
-        let saved = &mut store.medium.superblock.scrub;
+        let saved = &mut medium.superblock.scrub;
         *saved = saved.and_then(as_ordered);
         (self.is_unsaved, self.order) = (true, Order::Unsaved);
     }
@@ -91,14 +92,14 @@ impl Place {
     }
 
     /// Advances to a piece of this part, or to the next part. Returns whether another part begins.
-    pub fn advance(&mut self, store: &Store, next: u64) -> bool {
+    pub fn advance(&mut self, geometry: &Geometry, next: u64) -> bool {
         let Some(progress) = &mut self.progress else { return false };
         progress.next = next;
-        let is_over = next >= progress.part.pieces(&store.geometry);
+        let is_over = next >= progress.part.pieces(geometry);
         if is_over {
             (progress.part, progress.next) = (ScrubPart::ALL[progress.part as usize + 1], 0);
         }
-        let (done, all) = (done(progress, &store.geometry), pieces(&ScrubPart::ALL, &store.geometry));
+        let (done, all) = (done(progress, geometry), pieces(&ScrubPart::ALL, geometry));
         if (done - self.saved_at.min(done)) * SAVED_PARTS >= all {
             (self.saved_at, self.is_unsaved) = (done, true);
         }
@@ -116,56 +117,58 @@ impl Place {
     }
 
     /// Whether all copies were written since that was asked for.
-    pub fn has_rewritten_all(&self, store: &Store) -> bool {
-        self.rewrites == 0 && !store.medium.is_busy
+    pub fn has_rewritten_all(&self, medium: &Medium) -> bool {
+        self.rewrites == 0 && !medium.is_busy
     }
 
     /// Begins the end: everything was looked at.
-    pub fn end(&mut self, store: &Store) {
+    pub fn end(&mut self, io: &Io) {
         let Some(ScrubProgress { found, .. }) = self.progress.take() else { return };
         self.reached = None;
-        self.ending = Some(Ending { found, stamp: store.io.durability.now(), generation: None });
+        self.ending = Some(Ending { found, stamp: io.durability.now(), generation: None });
     }
 
     /// Whether there is something to do about the superblock now.
-    pub fn is_due(&self, store: &Store) -> bool {
+    pub fn is_due(&self, io: &Io, medium: &Medium) -> bool {
         // This is asked at each turn, and most often there is no scrub.
         if !self.is_unsaved && self.rewrites == 0 && self.ending.is_none() {
             return false;
         }
-        if store.io.is_read_only() {
-            return self.ending.is_some() && !store.io.failed;
+        if io.is_read_only() {
+            return self.ending.is_some() && !io.failed;
         }
-        !store.medium.is_busy
+        !medium.is_busy
     }
 
     /// Begins an update of the superblock that is due, or reports the end.
     pub fn go_on(&mut self, store: &mut Store, scheme: &mut Scheme) {
-        if !self.is_due(store) {
+        if !self.is_due(&store.io, &store.medium) {
             return;
         }
         match self.ending.as_mut() {
-            Some(ending) if store.io.is_read_only() || ending.generation.is_some() => return self.report_end(store),
+            Some(ending) if store.io.is_read_only() || ending.generation.is_some() => {
+                return self.report_end(&mut store.io, &mut store.medium);
+            }
             Some(ending) if ending.stamp <= store.io.durability.mark => {
                 store.medium.superblock.scrub = None;
                 store.medium.superblock.ended_scrubs.add(ending.found);
                 ending.generation = Some(store.medium.superblock.generation + 1);
             }
             Some(_) => {}
-            None => self.save(store),
+            None => self.save(&store.io, &mut store.medium),
         }
         (self.is_unsaved, self.order, self.rewrites) = (false, Order::InUpdate, self.rewrites.saturating_sub(1));
         scheme.update_superblock(store);
     }
 
     /// Puts the newest place into the superblock before which all is durable: the present one, or that of the last update (invariant 1).
-    fn save(&mut self, store: &mut Store) {
-        let (now, durable) = (store.io.durability.now(), store.io.durability.mark);
+    fn save(&mut self, io: &Io, medium: &mut Medium) {
+        let (now, durable) = (io.durability.now(), io.durability.mark);
         if now <= durable {
             self.reached = self.progress.map(|progress| (progress, now));
         }
         match self.reached {
-            Some((reached, stamp)) if stamp <= durable => store.medium.superblock.scrub = Some(reached),
+            Some((reached, stamp)) if stamp <= durable => medium.superblock.scrub = Some(reached),
             Some(_) => return,
             None => {}
         }
@@ -173,39 +176,39 @@ impl Place {
     }
 
     /// Puts the present place into the superblock of a volume that closes: everything is flushed.
-    pub fn closes(&self, store: &mut Store) {
+    pub fn closes(&self, medium: &mut Medium) {
         match &self.ending {
             Some(Ending { found, generation: None, .. }) => {
-                store.medium.superblock.scrub = None;
-                store.medium.superblock.ended_scrubs.add(*found);
+                medium.superblock.scrub = None;
+                medium.superblock.ended_scrubs.add(*found);
             }
             Some(_) => {}
-            None => store.medium.superblock.scrub = self.progress,
+            None => medium.superblock.scrub = self.progress,
         }
     }
 
     /// Reports the end: the results are durable. Those of a volume that is only read are known to this server alone.
-    fn report_end(&mut self, store: &mut Store) {
+    fn report_end(&mut self, io: &mut Io, medium: &mut Medium) {
         let Some(Ending { found, generation, .. }) = self.ending.take() else { return };
         if generation.is_none() {
-            store.medium.superblock.scrub = None;
-            store.medium.superblock.ended_scrubs.add(found);
+            medium.superblock.scrub = None;
+            medium.superblock.ended_scrubs.add(found);
         }
         let ScrubFound { damaged, mended, lost } = found;
-        store.io.notice(Notice::Scrubbed { damaged: damaged.into(), mended: mended.into(), lost: lost.into() });
+        io.notice(Notice::Scrubbed { damaged: damaged.into(), mended: mended.into(), lost: lost.into() });
     }
 
     /// All counts that are not of this server alone.
-    pub fn counts(&self, store: &Store) -> ScrubCounts {
-        let (progress, ended) = (self.progress.as_ref(), store.medium.superblock.ended_scrubs);
+    pub fn counts(&self, io: &Io, medium: &Medium, geometry: &Geometry) -> ScrubCounts {
+        let (progress, ended) = (self.progress.as_ref(), medium.superblock.ended_scrubs);
         let ending = self.ending.as_ref();
-        let all = pieces(&ScrubPart::ALL, &store.geometry);
+        let all = pieces(&ScrubPart::ALL, geometry);
         let found = progress.map(|progress| progress.found).or(ending.map(|ending| ending.found)).unwrap_or(ended.last);
         ScrubCounts {
             is_under_way: progress.is_some() || ending.is_some(),
             is_paused: progress.is_some_and(|progress| progress.is_paused),
-            is_order_kept: store.io.is_read_only() || self.order == Order::InUpdate && !store.medium.is_busy,
-            done: progress.map_or(if ending.is_some() { all } else { 0 }, |progress| done(progress, &store.geometry)),
+            is_order_kept: io.is_read_only() || self.order == Order::InUpdate && !medium.is_busy,
+            done: progress.map_or(if ending.is_some() { all } else { 0 }, |progress| done(progress, geometry)),
             all,
             kib_per_second: progress.map_or(0, |progress| progress.kib_per_second),
             ended: ended.number - u32::from(ending.is_some_and(|ending| ending.generation.is_some())).min(ended.number),
@@ -230,9 +233,9 @@ fn pieces(parts: &[ScrubPart], geometry: &Geometry) -> u64 {
 mod tests {
     use super::*;
 
-    fn saved(place: &mut Place, store: &mut Store) -> Option<u64> {
-        place.save(store);
-        store.medium.superblock.scrub.map(|progress| progress.next)
+    fn saved(place: &mut Place, io: &Io, medium: &mut Medium) -> Option<u64> {
+        place.save(io, medium);
+        medium.superblock.scrub.map(|progress| progress.next)
     }
 
     #[test]
@@ -240,15 +243,19 @@ mod tests {
         let mut store = crate::test_kit::store();
         let mut place = Place::new(&store);
         place.begin(1000);
-        assert_eq!(saved(&mut place, &mut store), Some(0), "the order");
-        place.advance(&store, 2);
-        assert_eq!(saved(&mut place, &mut store), Some(2), "nothing was written since");
-        place.advance(&store, 3);
+        assert_eq!(saved(&mut place, &store.io, &mut store.medium), Some(0), "the order");
+        place.advance(&store.geometry, 2);
+        assert_eq!(saved(&mut place, &store.io, &mut store.medium), Some(2), "nothing was written since");
+        place.advance(&store.geometry, 3);
         let stamp = store.io.durability.completed(true);
-        assert_eq!(saved(&mut place, &mut store), Some(2), "a read may have found what was written, and no flush has covered it");
+        assert_eq!(
+            saved(&mut place, &store.io, &mut store.medium),
+            Some(2),
+            "a read may have found what was written, and no flush has covered it"
+        );
         store.io.durability.completed(true);
-        assert_eq!(saved(&mut place, &mut store), Some(2));
+        assert_eq!(saved(&mut place, &store.io, &mut store.medium), Some(2));
         store.io.durability.flushed(stamp);
-        assert_eq!(saved(&mut place, &mut store), Some(3), "the place of the update before");
+        assert_eq!(saved(&mut place, &store.io, &mut store.medium), Some(3), "the place of the update before");
     }
 }

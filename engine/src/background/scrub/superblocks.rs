@@ -3,32 +3,33 @@
 
 use super::Scrub;
 use super::run::{Expects, LookResult, Run};
+use crate::format::geometry::Geometry;
 use crate::format::superblock::{ScrubPart, Superblock};
 use crate::format::{copies, pair_of};
 use crate::interface::Class;
-use crate::io::Arrived;
-use crate::store::Store;
+use crate::io::{Arrived, Io};
+use crate::store::Medium;
 use crate::units::index;
 
 impl Scrub {
-    pub(super) fn read_superblock(&mut self, store: &mut Store, copy: u64) {
-        if store.io.is_read_only() {
-            return self.advance(store, ScrubPart::Superblocks.pieces(&store.geometry));
+    pub(super) fn read_superblock(&mut self, io: &mut Io, medium: &Medium, geometry: &Geometry, copy: u64) {
+        if io.is_read_only() {
+            return self.advance(io, geometry, ScrubPart::Superblocks.pieces(geometry));
         }
-        if store.medium.is_busy {
-            self.pause = Some(store.io.now.plus_ms(super::AGAIN_MS));
+        if medium.is_busy {
+            self.pause = Some(io.now.plus_ms(super::AGAIN_MS));
             return;
         }
-        let superblock = &store.medium.superblock;
+        let superblock = &medium.superblock;
         let (at, generation) = (copies(superblock.geometry.device_bytes)[index(copy)], superblock.generation);
         let run = Run { part: ScrubPart::Superblocks, first: copy, pieces: 1, expects: Expects::Superblock { generation } };
-        self.read(store, run, at, Class::Superblock);
+        self.read(io, run, at, Class::Superblock);
     }
 
     /// Judges a copy. One of the newest pair has to be of the present generation, or the device has lost its write.
-    pub(super) fn judge_superblock(store: &Store, copy: u64, generation: u64, arrived: &Arrived) -> LookResult {
-        let superblock = &store.medium.superblock;
-        if store.medium.is_busy || superblock.generation != generation {
+    pub(super) fn judge_superblock(medium: &Medium, copy: u64, generation: u64, arrived: &Arrived) -> LookResult {
+        let superblock = &medium.superblock;
+        if medium.is_busy || superblock.generation != generation {
             return LookResult::Unproved(0);
         }
         let is_newest = pair_of(generation).contains(&index(copy));

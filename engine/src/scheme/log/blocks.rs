@@ -4,7 +4,8 @@
 use super::Log;
 use crate::space::{SchemeBlock, Space};
 use crate::stats::LogBlocks;
-use crate::store::Store;
+use crate::store::Medium;
+use crate::tables::{Settle, Tables};
 use crate::units::{Pbn, count, index};
 
 impl Log {
@@ -34,16 +35,16 @@ impl Log {
     }
 
     /// Gives up a block that nothing in the log needs any more.
-    pub(super) fn leaves_log(store: &mut Store, pbn: Pbn) {
-        if store.space.leaves_scheme(pbn) {
-            store.settle.look_at(pbn);
+    pub(super) fn leaves_log(space: &mut Space, settle: &mut Settle, pbn: Pbn) {
+        if space.leaves_scheme(pbn) {
+            settle.look_at(pbn);
         }
     }
 
     /// Notes that all units are flushed, including those that an opening has found or written.
-    pub fn is_flushed(&mut self, store: &mut Store) {
+    pub fn is_flushed(&mut self, tables: &mut Tables, medium: &mut Medium) {
         self.flushed = self.next - 1;
-        let epoch = store.tables.committed().epoch;
-        store.medium.superblock.last_epoch = store.medium.superblock.last_epoch.max(epoch);
+        let epoch = tables.committed().epoch;
+        medium.superblock.last_epoch = medium.superblock.last_epoch.max(epoch);
     }
 }

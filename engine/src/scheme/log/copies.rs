@@ -63,7 +63,7 @@ impl Copies {
             let (kind, incarnation) = (UnitKind::Compacted, store.medium.superblock.incarnation);
             let header = UnitHeader { kind, incarnation, sequence: upto, epoch, unit, units, flushed_upto: before, content_flushed: false };
             store.io.ledger.units.filled(kind, &writer);
-            let (block, _) = sealed(store, writer, &header, pbn);
+            let (block, _) = sealed(&store.io, &store.keys, writer, &header, pbn);
             blocks.push((pbn, block));
         }
         store.write_blocks(blocks, Class::Log, |_, _, units| IoFor::CompactedUnits { units });

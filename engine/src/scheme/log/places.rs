@@ -8,9 +8,11 @@ use super::limits::{OLD_RUN_BYTES_MAX, PLACES_LEFT_MIN, RECORDS_A_UNIT, UNIT_REC
 use crate::format::page::Region;
 use crate::format::places::{PLACES_BLOCKS_MAX, PLACES_MAX as RUNS_MAX, Places};
 use crate::format::record::RECORD_BYTES_MAX;
+use crate::io::Io;
 use crate::schedule::{Blocked, Task};
+use crate::space::Space;
 use crate::store::Store;
-use crate::tables::Epoch;
+use crate::tables::{Epoch, Tables};
 use crate::units::{Pbn, count, index};
 
 /// The most places that are chosen in advance.
@@ -41,7 +43,7 @@ impl Log {
         let wanted = least.max(index((store.space.census.free / PLACES_FRACTION).min(PLACES_MAX)));
         while self.places.len() < wanted {
             match store.take_free_block() {
-                Ok(Some(pbn)) => self.add_place(store, pbn),
+                Ok(Some(pbn)) => self.add_place(&mut store.space, pbn),
                 Ok(None) => break,
                 Err(page) => {
                     store.tables.wait(&mut store.io, page, task);
@@ -52,8 +54,8 @@ impl Log {
         if self.places.len() >= least { Reserved::Enough } else { Reserved::Lacks }
     }
 
-    fn add_place(&mut self, store: &mut Store, pbn: Pbn) {
-        store.space.joins_scheme(pbn);
+    fn add_place(&mut self, space: &mut Space, pbn: Pbn) {
+        space.joins_scheme(pbn);
         self.places.push_back(pbn);
     }
 
@@ -64,28 +66,28 @@ impl Log {
     }
 
     /// Notes that a commit, or an opening, waits for a place, and begins a checkpoint that frees blocks.
-    pub(super) fn starve(&mut self, store: &mut Store) {
-        self.starved_since = Some(store.space.changes);
-        self.begin_checkpoint(store);
-        store.io.schedule.more_background = true;
+    pub(super) fn starve(&mut self, io: &mut Io, tables: &mut Tables, space: &Space) {
+        self.starved_since = Some(space.changes);
+        self.begin_checkpoint(io, tables, space);
+        io.schedule.more_background = true;
     }
 
     /// Reserves places for the units of this many further records, before they are admitted (L9): so they always find places when they are
     /// sealed. Ranges to be unmapped are put off where they do not fit.
     pub fn admit_records(&mut self, store: &mut Store, records: usize) -> Result<(), Blocked> {
-        if self.room_for_records(store) >= records {
+        if self.room_for_records(&store.tables) >= records {
             return Ok(());
         }
         // Several at a time, so that they lie together: each one alone would cut what is being written around it.
         let most = index(store.space.census.free / PLACES_FRACTION).saturating_sub(self.places.len()).min(TOGETHER);
         let together = self.places.len() + most;
         loop {
-            let has_room = self.room_for_records(store) >= records;
+            let has_room = self.room_for_records(&store.tables) >= records;
             if has_room && self.places.len() >= together {
                 return Ok(());
             }
             match store.take_free_block() {
-                Ok(Some(pbn)) => self.add_place(store, pbn),
+                Ok(Some(pbn)) => self.add_place(&mut store.space, pbn),
                 _ if has_room => return Ok(()),
                 Ok(None) => return Err(Blocked::Space),
                 Err(page) => return Err(Blocked::Page(page)),
@@ -94,32 +96,31 @@ impl Log {
     }
 
     /// The number of further records of the open epoch for which units at the reserved places have room.
-    pub fn room_for_records(&self, store: &Store) -> usize {
+    pub fn room_for_records(&self, tables: &Tables) -> usize {
         let is_unsent = self.commit.as_ref().is_some_and(|commit| !commit.is_sent());
-        let committing = store.tables.committing.as_ref().filter(|_| is_unsent).map_or(0, Epoch::records);
+        let committing = tables.committing.as_ref().filter(|_| is_unsent).map_or(0, Epoch::records);
         let units = self.places.len().saturating_sub(PLACES_LEFT_MIN);
         let units = units.saturating_sub(committing.div_ceil(RECORDS_A_UNIT));
-        (units * RECORDS_A_UNIT).saturating_sub(store.tables.open.records())
+        (units * RECORDS_A_UNIT).saturating_sub(tables.open.records())
     }
 
     /// The most map pages on which one epoch may unmap ranges: their records have to fit the places that there are, and half of the free
     /// blocks. The rest comes with the next epoch, when checkpoints have freed the places of this one.
-    pub fn clear_pages_max(&self, store: &Store, points: usize) -> u64 {
-        let blocks = self.places.len() + index(store.space.census.free / 2);
+    pub fn clear_pages_max(&self, space: &Space, points: usize) -> u64 {
+        let blocks = self.places.len() + index(space.census.free / 2);
         let units = blocks.saturating_sub(PLACES_LEFT_MIN + points.div_ceil(RECORDS_A_UNIT));
         (count(units) / CLEAR_UNITS_A_PAGE).max(1)
     }
 
     /// Looks for a free block if the log waits for one, and retries where a block may have become free.
-    pub fn retry_starved(&mut self, store: &mut Store) {
+    pub fn retry_starved(&mut self, io: &mut Io, tables: &mut Tables, space: &mut Space) {
         if let Some(since) = self.starved_since {
-            self.retry(store, since);
+            self.retry(io, tables, space, since);
         }
     }
 
     #[cold]
-    fn retry(&mut self, store: &mut Store, then: u64) {
-        let Store { io, tables, space, .. } = store;
+    fn retry(&mut self, io: &mut Io, tables: &mut Tables, space: &mut Space, then: u64) {
         if !space.search_waits() && space.is_searching() {
             // Nothing else continues the search, unless a writer waits too.
             space.prepare_free_blocks(io, tables);

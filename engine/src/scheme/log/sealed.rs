@@ -3,7 +3,8 @@
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
 use crate::format::unit::{UnitHeader, UnitWriter};
-use crate::store::Store;
+use crate::io::Io;
+use crate::store::Keys;
 use crate::units::Pbn;
 
 /// The number of units of an epoch or segment, as their headers have it.
@@ -12,8 +13,8 @@ pub fn number_of<T>(units: &[T]) -> u32 {
 }
 
 /// The block of a unit for this place, and its authenticator.
-pub fn sealed(store: &Store, writer: UnitWriter, header: &UnitHeader, pbn: Pbn) -> (Slice, Fingerprint) {
-    let mut block = store.io.buffer(1);
-    let authenticator = writer.seal(&store.keys.authenticator, header, pbn, block.block_mut(0));
+pub fn sealed(io: &Io, keys: &Keys, writer: UnitWriter, header: &UnitHeader, pbn: Pbn) -> (Slice, Fingerprint) {
+    let mut block = io.buffer(1);
+    let authenticator = writer.seal(&keys.authenticator, header, pbn, block.block_mut(0));
     (block.freeze().slice(0, 1), authenticator)
 }

@@ -13,10 +13,10 @@ use crate::units::{Lbn, Pbn, index};
 
 impl Commit {
     pub(super) fn step_links(&mut self, store: &mut Store, journal: &Journal) -> Progress {
-        let most = pages_in_flight_max(store);
+        let most = pages_in_flight_max(&store.tables);
         self.map.begin_round();
         while self.map_writing.len() < most {
-            let Some(id) = self.map.next(store)? else { break };
+            let Some(id) = self.map.next(&mut store.io, &mut store.tables)? else { break };
             if store.tables.pages.expect(id).writing {
                 self.map.put_off(id);
             } else {
@@ -67,9 +67,9 @@ impl Commit {
         if let Some(sector) = changed {
             self.map_written = true;
             self.map_writing.insert(id);
-            if journal.has_journal(store) {
+            if journal.has_journal(&store.settings) {
                 self.trace = Some(Trace::Map { sector: id.sector(sector), sum: store.tables.pages.expect(id).content.sum(sector) });
-                journal.trace_changes(store, id);
+                journal.trace_changes(&mut store.io, &mut store.tables, &store.medium, id);
             }
             store.tables.write_page(&mut store.io, id);
         }

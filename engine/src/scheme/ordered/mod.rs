@@ -14,9 +14,9 @@ use super::parts::{Content, MapPages, Progress};
 use crate::answers::Journal;
 use crate::format::page::{PageId, Region};
 use crate::interface::{IoId, Trace};
-use crate::io::FlushFor;
+use crate::io::{FlushFor, Io};
 use crate::store::Store;
-use crate::tables::Epoch;
+use crate::tables::{Epoch, Settle, Tables};
 use crate::units::Pbn;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -66,7 +66,7 @@ impl Commit {
         let names = store.tables.removals.unsent.keys().copied();
         Self {
             step: Step::Content,
-            content: Content::under_way(store),
+            content: Content::under_way(&store.io, &store.contents),
             pages: refs.chain(names).map(|id| (id, PageState::Unsent)).collect(),
             relied_on: 0,
             // An epoch without records is sealed for the removals alone; any other flushes in step 2 at the latest.
@@ -97,7 +97,7 @@ impl Commit {
             Step::FlushOne | Step::FlushTwo => return Ok(false),
         }
         // Step 1. Refs pages are sent; the commit waits for them and for the content, and flushes.
-        self.send_due_pages(store);
+        self.send_due_pages(&mut store.io, &mut store.tables);
         if !self.pages.is_empty() || !self.content.is_there() {
             return Ok(false);
         }
@@ -113,19 +113,19 @@ impl Commit {
     }
 
     /// Sends the pages of step 1 that can be sent now.
-    fn send_due_pages(&mut self, store: &mut Store) {
+    fn send_due_pages(&mut self, io: &mut Io, tables: &mut Tables) {
         let unsent: Vec<PageId> = self.pages.iter().filter(|&(_, &pages)| pages == PageState::Unsent).map(|(&id, _)| id).collect();
         for id in unsent {
-            let (dirty, writing, stamp) = match store.tables.pages.get(id) {
+            let (dirty, writing, stamp) = match tables.pages.get(id) {
                 Some(page) => (page.dirty.is_some(), page.writing, page.stamp),
                 // Another caller wrote it, and it has left memory since.
-                None => (false, false, store.io.durability.refs),
+                None => (false, false, io.durability.refs),
             };
             match (dirty, writing) {
                 (true, true) => {}
                 (true, false) => {
                     self.pages.insert(id, PageState::Sent);
-                    store.tables.write_page(&mut store.io, id);
+                    tables.write_page(io, id);
                 }
                 // The write in flight was composed after the last change, so it carries the increments.
                 (false, true) => {
@@ -169,9 +169,9 @@ impl Commit {
     }
 
     /// Step 3: the epoch is durable, and decrements and fingerprints may enter their pages.
-    pub fn end(self, store: &mut Store, epoch: &mut Epoch) {
-        store.settle.unlink(self.unlinked);
-        store.settle.insert_later(std::mem::take(&mut epoch.new_blocks), epoch.number.0);
-        store.settle.name(std::mem::take(&mut epoch.named));
+    pub fn end(self, settle: &mut Settle, epoch: &mut Epoch) {
+        settle.unlink(self.unlinked);
+        settle.insert_later(std::mem::take(&mut epoch.new_blocks), epoch.number.0);
+        settle.name(std::mem::take(&mut epoch.named));
     }
 }

@@ -4,7 +4,8 @@ use super::pages::{Page, Pages};
 use super::{CANDIDATE_BYTES, PAIR_BYTES, Sieve, Sifted, Step, key, named};
 use crate::format::geometry::Geometry;
 use crate::index::NamedLbn;
-use crate::store::Store;
+use crate::io::Io;
+use crate::settings::Settings;
 use crate::units::{Pbn, low_half};
 
 /// The most blocks that one candidate is compared with: the first ones in the table take the links.
@@ -37,11 +38,11 @@ impl Sieve {
     }
 
     /// Loads pairs, as many as fit.
-    pub(super) fn load_pairs(&mut self, store: &mut Store, is_reading: bool, page: usize) -> Result<Sifted, Sifted> {
+    pub(super) fn load_pairs(&mut self, io: &mut Io, geometry: &Geometry, is_reading: bool, page: usize) -> Result<Sifted, Sifted> {
         let is_full = self.loaded.len() + Pages::<PAIR_BYTES>::A_PAGE > self.loaded_max();
         if page < self.pairs.pages() && !is_full {
-            let page_of: Page = self.pairs.page(store, page, self.arrived());
-            let entries = self.entries(store, is_reading, page_of)?;
+            let page_of: Page = self.pairs.page(geometry, page, self.arrived());
+            let entries = self.entries(io, geometry, is_reading, page_of)?;
             self.loaded.extend(entries.chunks_exact(PAIR_BYTES).map(named));
             return Ok(self.go_to(Step::Load { page: page + 1 }));
         }
@@ -51,27 +52,34 @@ impl Sieve {
     }
 
     /// Joins the candidates on a page with the pairs that are loaded.
-    pub(super) fn join(&mut self, store: &mut Store, is_reading: bool, page: usize) -> Result<Sifted, Sifted> {
+    pub(super) fn join(
+        &mut self,
+        io: &mut Io,
+        geometry: &Geometry,
+        settings: &Settings,
+        is_reading: bool,
+        page: usize,
+    ) -> Result<Sifted, Sifted> {
         if page >= self.candidates.pages() || self.loaded.is_empty() {
-            return Ok(if self.found.is_empty() { self.end_join(store) } else { self.begin_comparing(page) });
+            return Ok(if self.found.is_empty() { self.end_join(geometry) } else { self.begin_comparing(page) });
         }
-        let knows_own = store.settings.min_run <= 1;
-        for entry in self.candidates_on(store, is_reading, page)?.chunks_exact(CANDIDATE_BYTES) {
+        let knows_own = settings.min_run <= 1;
+        for entry in self.candidates_on(io, geometry, is_reading, page)?.chunks_exact(CANDIDATE_BYTES) {
             let own = entry.last_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-            self.find(&store.geometry, named(entry), own.filter(|_| knows_own));
+            self.find(geometry, named(entry), own.filter(|_| knows_own));
         }
         Ok(if self.found.len() >= FOUND_MAX { self.begin_comparing(page + 1) } else { self.go_to(Step::Join { page: page + 1 }) })
     }
 
     /// Goes on behind pairs that were joined with all candidates.
-    fn end_join(&mut self, store: &Store) -> Sifted {
+    fn end_join(&mut self, geometry: &Geometry) -> Sifted {
         self.loaded.clear();
         if self.load_from < self.pairs.pages() {
             return self.go_to(Step::Load { page: self.load_from });
         }
         let _compared = self.pairs.begin_anew();
         self.arrived = None;
-        if self.table.0 < store.geometry.data_blocks { self.fill_filter(0) } else { Sifted::Over }
+        if self.table.0 < geometry.data_blocks { self.fill_filter(0) } else { Sifted::Over }
     }
 
     fn begin_comparing(&mut self, page: usize) -> Sifted {

@@ -5,10 +5,12 @@
 //! 2. What is read back is advice. A page that is not the one that was written has no entries.
 //! 3. The last page stays in memory until it is full.
 
+use crate::format::geometry::Geometry;
 use crate::format::sieve_page::{HEADER_BYTES, header};
 use crate::interface::Class;
-use crate::io::IoFor;
+use crate::io::{Io, IoFor};
 use crate::schedule::Blocked;
+use crate::space::Space;
 use crate::store::Store;
 use crate::units::{BLOCK_SIZE, Pbn, count, index};
 
@@ -87,34 +89,34 @@ impl<const BYTES: usize> Pages<BYTES> {
     }
 
     /// Adds an entry. A page that is full then is written to a block that was reserved; returns whether one was.
-    pub fn add(&mut self, store: &mut Store, entry: [u8; BYTES]) -> bool {
+    pub fn add(&mut self, io: &mut Io, geometry: &Geometry, entry: [u8; BYTES]) -> bool {
         self.last.extend_from_slice(&entry);
         if self.last.len() < Self::A_PAGE * BYTES {
             return false;
         }
-        let mut buffer = store.io.buffer(1);
+        let mut buffer = io.buffer(1);
         let page = buffer.block_mut(0);
         page.fill(0);
         page[..HEADER_BYTES].copy_from_slice(&header(self.generation, self.first + self.written));
         page[HEADER_BYTES..][..self.last.len()].copy_from_slice(&self.last);
         self.last.clear();
-        let at = store.geometry.block_at(self.blocks[self.written]);
+        let at = geometry.block_at(self.blocks[self.written]);
         self.written += 1;
-        store.io.write(IoFor::SievePage, at, vec![buffer.freeze().slice(0, 1)], Class::Data);
+        io.write(IoFor::SievePage, at, vec![buffer.freeze().slice(0, 1)], Class::Data);
         true
     }
 
     /// A page, if it is in memory or among those that have arrived, from this block on.
-    pub fn page(&self, store: &Store, at: usize, arrived: Option<(Pbn, &[u8])>) -> Page {
-        self.page_of(store, at, self.written, &self.last, self.generation, arrived)
+    pub fn page(&self, geometry: &Geometry, at: usize, arrived: Option<(Pbn, &[u8])>) -> Page {
+        self.page_of(geometry, at, self.written, &self.last, self.generation, arrived)
     }
 
     /// A page as it was before the pages were begun anew.
-    pub fn former_page(&self, store: &Store, former: &Former, at: usize, arrived: Option<(Pbn, &[u8])>) -> Page {
-        self.page_of(store, at, former.written, &former.last, former.generation, arrived)
+    pub fn former_page(&self, geometry: &Geometry, former: &Former, at: usize, arrived: Option<(Pbn, &[u8])>) -> Page {
+        self.page_of(geometry, at, former.written, &former.last, former.generation, arrived)
     }
 
-    fn page_of(&self, store: &Store, at: usize, written: usize, last: &[u8], generation: u32, arrived: Option<(Pbn, &[u8])>) -> Page {
+    fn page_of(&self, geometry: &Geometry, at: usize, written: usize, last: &[u8], generation: u32, arrived: Option<(Pbn, &[u8])>) -> Page {
         if at >= written {
             return Page::Entries(last.to_vec());
         }
@@ -129,7 +131,7 @@ impl<const BYTES: usize> Pages<BYTES> {
             return Page::Entries(if is_right { entries.to_vec() } else { Vec::new() });
         }
         let rest = &self.blocks[at..written];
-        let run = 1 + rest.windows(2).take(RUN_PAGES_MAX - 1).take_while(|pair| store.geometry.are_neighbours(pair[0], pair[1])).count();
+        let run = 1 + rest.windows(2).take(RUN_PAGES_MAX - 1).take_while(|pair| geometry.are_neighbours(pair[0], pair[1])).count();
         Page::At { first: block, blocks: run }
     }
 
@@ -152,11 +154,11 @@ impl<const BYTES: usize> Pages<BYTES> {
     }
 
     /// Forgets all entries, and gives the blocks back.
-    pub fn give_back(&mut self, store: &mut Store) {
+    pub fn give_back(&mut self, space: &mut Space) {
         let _forgotten = self.begin_anew();
         for pbn in std::mem::take(&mut self.blocks) {
             // None is a carrier, so each leaves at once.
-            let waits = store.space.leaves_scheme(pbn);
+            let waits = space.leaves_scheme(pbn);
             debug_assert!(!waits, "a page of the sieve is no carrier");
         }
     }

@@ -3,13 +3,14 @@
 use super::filter::Filter;
 use super::pages::{Page, Pages};
 use super::{CANDIDATE_BYTES, PAIR_BYTES, PAIR_PAGES_A_PAGE, Sieve, Sifted, Step, key, named};
+use crate::format::geometry::Geometry;
 use crate::format::page::Region;
 use crate::interface::Class;
-use crate::io::{Arrived, IoFor};
+use crate::io::{Arrived, Io, IoFor};
 use crate::schedule::Blocked;
 use crate::space::GRANULE_BLOCKS;
 use crate::store::Store;
-use crate::tables::Access;
+use crate::tables::{Access, Tables};
 use crate::units::{BLOCK_SIZE, Pbn, count, index};
 
 /// Pages of the table that one turn sieves.
@@ -23,11 +24,11 @@ const WRITES_MAX: u64 = 16;
 
 impl Sieve {
     /// Begins a pass with the oldest candidates that were set aside, and returns their number. It goes on when they are durable.
-    pub fn begin_pass(&mut self, store: &Store) -> u64 {
+    pub fn begin_pass(&mut self, tables: &Tables) -> u64 {
         let pages = index(self.candidates_max()).div_ceil(Pages::<CANDIDATE_BYTES>::A_PAGE).max(1);
         self.candidates = self.aside.take_oldest(pages);
         self.awaited = self.awaited.saturating_sub(self.candidates());
-        self.step = Some(Step::Await(store.tables.open.number));
+        self.step = Some(Step::Await(tables.open.number));
         self.candidates()
     }
 
@@ -37,11 +38,11 @@ impl Sieve {
             None => Ok(Sifted::Over),
             Some(Step::Await(epoch)) if !store.tables.is_durable(epoch) => Ok(Sifted::Commits),
             Some(Step::Await(_)) => Ok(self.fill_filter(0)),
-            Some(Step::Fill { page }) => self.fill(store, is_reading, page),
+            Some(Step::Fill { page }) => self.fill(&mut store.io, &store.geometry, is_reading, page),
             Some(Step::Table) => Ok(self.sieve_table(store)),
-            Some(Step::Again { page }) => self.sieve_again(store, is_reading, page),
-            Some(Step::Load { page }) => self.load_pairs(store, is_reading, page),
-            Some(Step::Join { page }) => self.join(store, is_reading, page),
+            Some(Step::Again { page }) => self.sieve_again(&mut store.io, &store.geometry, is_reading, page),
+            Some(Step::Load { page }) => self.load_pairs(&mut store.io, &store.geometry, is_reading, page),
+            Some(Step::Join { page }) => self.join(&mut store.io, &store.geometry, &store.settings, is_reading, page),
             Some(Step::Compare { .. }) => Ok(Sifted::Found),
         };
         done.unwrap_or_else(|waits| waits)
@@ -60,25 +61,25 @@ impl Sieve {
     }
 
     /// Takes the entries of a page, or reads them first. Nothing is read while pages are written.
-    pub(super) fn entries(&mut self, store: &mut Store, is_reading: bool, page: Page) -> Result<Vec<u8>, Sifted> {
+    pub(super) fn entries(&mut self, io: &mut Io, geometry: &Geometry, is_reading: bool, page: Page) -> Result<Vec<u8>, Sifted> {
         match page {
             Page::Entries(entries) => Ok(entries),
             Page::At { .. } if self.writing > 0 || is_reading => Err(Sifted::Writes),
             Page::At { first, blocks } => {
                 self.arrived = None;
-                store.io.read(IoFor::ReadForSieve { first }, store.geometry.block_at(first), blocks, false, Class::Data);
+                io.read(IoFor::ReadForSieve { first }, geometry.block_at(first), blocks, false, Class::Data);
                 Err(Sifted::Reads(count(blocks).div_ceil(PAGES_A_READ)))
             }
         }
     }
 
-    pub(super) fn candidates_on(&mut self, store: &mut Store, is_reading: bool, page: usize) -> Result<Vec<u8>, Sifted> {
-        let page = self.candidates.page(store, page, self.arrived());
-        self.entries(store, is_reading, page)
+    pub(super) fn candidates_on(&mut self, io: &mut Io, geometry: &Geometry, is_reading: bool, page: usize) -> Result<Vec<u8>, Sifted> {
+        let page = self.candidates.page(geometry, page, self.arrived());
+        self.entries(io, geometry, is_reading, page)
     }
 
-    fn fill(&mut self, store: &mut Store, is_reading: bool, page: usize) -> Result<Sifted, Sifted> {
-        for entry in self.candidates_on(store, is_reading, page)?.chunks_exact(CANDIDATE_BYTES) {
+    fn fill(&mut self, io: &mut Io, geometry: &Geometry, is_reading: bool, page: usize) -> Result<Sifted, Sifted> {
+        for entry in self.candidates_on(io, geometry, is_reading, page)?.chunks_exact(CANDIDATE_BYTES) {
             self.filter.add(key(self.layout_of_candidates.head(named(entry))));
         }
         let next = page + 1;
@@ -96,7 +97,7 @@ impl Sieve {
     fn sieve_table(&mut self, store: &mut Store) -> Sifted {
         for _ in 0..TABLE_PAGES_A_STEP {
             let next = self.table;
-            let is_full = self.pairs.pages() + PAIR_PAGES_A_PAGE > Self::pair_pages_max(store);
+            let is_full = self.pairs.pages() + PAIR_PAGES_A_PAGE > Self::pair_pages_max(&store.geometry);
             if next.0 >= store.geometry.data_blocks || is_full {
                 return self.end_segment();
             }
@@ -120,7 +121,7 @@ impl Sieve {
                         let blocks = GRANULE_BLOCKS.min(store.geometry.data_blocks - next.0);
                         let content = &resident.page().content;
                         let entries: Vec<_> = (0..blocks).map(|i| content.fingerprint(index(i))).collect();
-                        (0..).zip(&entries).for_each(|(i, entry)| self.sieve(store, next + i, entry));
+                        (0..).zip(&entries).for_each(|(i, entry)| self.sieve(&mut store.io, &store.geometry, next + i, entry));
                     }
                 }
             }
@@ -139,17 +140,17 @@ impl Sieve {
         self.go_to(Step::Load { page: 0 })
     }
 
-    fn sieve_again(&mut self, store: &mut Store, is_reading: bool, page: usize) -> Result<Sifted, Sifted> {
+    fn sieve_again(&mut self, io: &mut Io, geometry: &Geometry, is_reading: bool, page: usize) -> Result<Sifted, Sifted> {
         let Some(former) = self.former.as_ref().filter(|former| page < former.pages()) else {
             // What has arrived was there before the pairs were written anew.
             (self.former, self.arrived) = (None, None);
             return Ok(self.end_segment());
         };
-        let page_of = self.pairs.former_page(store, former, page, self.arrived());
-        for entry in self.entries(store, is_reading, page_of)?.chunks_exact(PAIR_BYTES) {
+        let page_of = self.pairs.former_page(geometry, former, page, self.arrived());
+        for entry in self.entries(io, geometry, is_reading, page_of)?.chunks_exact(PAIR_BYTES) {
             let pair = named(entry);
             if self.filter.lets_through(key(self.layout.head(pair))) {
-                self.writing += u64::from(self.pairs.add(store, pair.bits().to_le_bytes()));
+                self.writing += u64::from(self.pairs.add(io, geometry, pair.bits().to_le_bytes()));
             }
         }
         Ok(self.go_to(Step::Again { page: page + 1 }))

@@ -18,7 +18,7 @@
 use crate::format::log_tail::{COMPACTED_RUNS_MAX, Compacted};
 use crate::format::record::{LATER_BYTES_MAX, RECORD_BYTES_MAX, Record};
 use crate::format::unit::{UNIT_ROOM_BYTES, UnitWriter};
-use crate::io::Stage;
+use crate::io::{Io, Stage};
 use crate::memory::Part;
 use crate::schedule::Task;
 use crate::scheme::log::Log;
@@ -141,7 +141,7 @@ impl Log {
         let all = self.segments.places.iter().chain(reserve.iter().take(taken)).copied();
         let named: usize = first_runs(all, COMPACTED_RUNS_MAX).iter().map(|run| usize::from(run.blocks)).sum();
         if taken < needed || named < self.segments.places.len() + needed {
-            return Ok(self.go_on_behind_checkpoint(store));
+            return Ok(self.go_on_behind_checkpoint(&mut store.io, &mut store.tables, &store.space));
         }
         copies.places = reserve.drain(..needed).collect();
         copies.send(store, checkpoint.sequence, self.next - count(self.units.len()) - 1);
@@ -150,10 +150,10 @@ impl Log {
     }
 
     /// Counts copies at neighbouring places that are on the device.
-    pub fn copies_written(&mut self, store: &mut Store, units: usize) {
-        if let Some(copies) = self.checkpoint.as_mut().and_then(|checkpoint| checkpoint.copies.as_mut()).filter(|_| !store.io.failed) {
+    pub fn copies_written(&mut self, io: &mut Io, units: usize) {
+        if let Some(copies) = self.checkpoint.as_mut().and_then(|checkpoint| checkpoint.copies.as_mut()).filter(|_| !io.failed) {
             copies.blocks_left -= units;
-            store.io.schedule.push(Task::Checkpoint);
+            io.schedule.push(Task::Checkpoint);
         }
     }
 

@@ -28,7 +28,7 @@ impl Log {
     pub fn update_superblock(&mut self, store: &mut Store) {
         let Some(log_tail) = &store.medium.superblock.log_tail else { return store.write_superblock() };
         // A crash may have moved places since.
-        let same = self.log_tail_behind(store, log_tail.sequence - 1, log_tail.epoch, log_tail.compacted.clone());
+        let same = self.log_tail_behind(&store.medium, log_tail.sequence - 1, log_tail.epoch, log_tail.compacted.clone());
         store.medium.superblock.log_tail = Some(LogTail { barrier: log_tail.barrier, ..same });
         self.write_confirming_superblock(store);
     }
@@ -55,7 +55,7 @@ impl Log {
         store.tables.confirm_upto(&mut store.io, epoch);
         store.send_marked_pages();
         if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.send_what_waited(store);
+            checkpoint.send_what_waited(&mut store.io, &mut store.tables);
             store.io.schedule.push(Task::Checkpoint);
         }
     }

@@ -18,16 +18,18 @@ use super::commit::Commit;
 use super::copies::{Copies, Segments};
 use super::limits::PLACES_LEFT_MIN;
 use super::places::runs;
+use crate::charge::Memory;
 use crate::format::log_tail::{Compacted, LogTail};
 use crate::format::page::{PageId, Region};
 use crate::format::superblock::CommitMode;
-use crate::io::FlushFor;
+use crate::io::{FlushFor, Io};
 use crate::memory::Part;
 use crate::schedule::Task;
 use crate::scheme::parts::{Reached, Step};
-use crate::space::SchemeBlock;
-use crate::store::Store;
-use crate::tables::{Access, Committed, Live, Page};
+use crate::settings::Settings;
+use crate::space::{SchemeBlock, Space};
+use crate::store::{Medium, Store};
+use crate::tables::{Access, Committed, Live, Page, Tables};
 use crate::units::{Epoch, Pbn, count, index};
 use std::collections::VecDeque;
 
@@ -37,10 +39,10 @@ const PAGES_IN_FLIGHT_MAX: usize = 64;
 const LIVE_SHARES_MAX: u64 = 2;
 
 /// Whether this many live records, of this many bytes, are more than memory has room for.
-pub(super) fn are_too_many(store: &Store, bytes: u64, records: u64) -> bool {
+pub(super) fn are_too_many(memory: &Memory, settings: &Settings, bytes: u64, records: u64) -> bool {
     // In mode `ordered` the log has no share of memory. It is emptied while nothing else is there.
-    let part = if store.settings.commit_mode == CommitMode::Log { Part::Log } else { Part::Dirty };
-    bytes > store.memory.accountant.limit(part) || records > store.settings.knobs.live_records_max
+    let part = if settings.commit_mode == CommitMode::Log { Part::Log } else { Part::Dirty };
+    bytes > memory.accountant.limit(part) || records > settings.knobs.live_records_max
 }
 
 impl Log {
@@ -53,38 +55,42 @@ impl Log {
         let most = store.settings.knobs.checkpoint_beyond;
         let most = if store.space.census.free > 2 * reserve { most } else { most.min(reserve / 4) };
         let units = count(self.units.len() + self.segments.places.len()) > most;
-        if are_too_many(store, bytes, number) || units || self.has_overflowed || self.places.len() < PLACES_LEFT_MIN {
-            self.begin_checkpoint(store);
+        if are_too_many(&store.memory, &store.settings, bytes, number)
+            || units
+            || self.has_overflowed
+            || self.places.len() < PLACES_LEFT_MIN
+        {
+            self.begin_checkpoint(&mut store.io, &mut store.tables, &store.space);
         } else {
             self.compact_if_due(store);
         }
     }
 
     /// Whether further writes should wait for the checkpoint that is under way: there are too many live records.
-    pub fn waits_for_checkpoint(&self, store: &Store) -> bool {
-        let too_many = |live: &Live| are_too_many(store, live.bytes() / LIVE_SHARES_MAX, live.len() / LIVE_SHARES_MAX);
-        self.checkpoint.is_some() && store.tables.committed.as_ref().is_some_and(|committed| too_many(&committed.records))
+    pub fn waits_for_checkpoint(&self, tables: &Tables, memory: &Memory, settings: &Settings) -> bool {
+        let too_many = |live: &Live| are_too_many(memory, settings, live.bytes() / LIVE_SHARES_MAX, live.len() / LIVE_SHARES_MAX);
+        self.checkpoint.is_some() && tables.committed.as_ref().is_some_and(|committed| too_many(&committed.records))
     }
 
     /// Begins a checkpoint, if none is under way and there is anything before the new log tail, or anything that the superblock has to
     /// report.
-    pub fn begin_checkpoint(&mut self, store: &mut Store) {
-        let ends_recount = store.space.returned.is_unsaid;
+    pub fn begin_checkpoint(&mut self, io: &mut Io, tables: &mut Tables, space: &Space) {
+        let ends_recount = space.returned.is_unsaid;
         let is_wanted = self.keeps_blocks() || self.is_cut_off || ends_recount;
-        if !is_wanted || store.io.failed || store.io.read_only {
+        if !is_wanted || io.failed || io.read_only {
             return;
         }
         if let Some(under_way) = &self.checkpoint {
             self.checkpoint_is_next |= under_way.copies.is_some();
             return;
         }
-        let Committed { records, epoch, .. } = store.tables.committed();
+        let Committed { records, epoch, .. } = tables.committed();
         let (mut due, epoch): (VecDeque<PageId>, _) = (records.pages(*epoch).collect(), *epoch);
         if ends_recount {
-            due.extend(store.tables.pages.unwritten());
+            due.extend(tables.pages.unwritten());
         }
         self.checkpoint = Some(Checkpoint { ends_recount, ..Checkpoint::new(epoch, self.flushed, due, None) });
-        store.io.schedule.push(Task::Checkpoint);
+        io.schedule.push(Task::Checkpoint);
     }
 
     /// Continues the checkpoint that is under way.
@@ -132,10 +138,10 @@ impl Log {
     }
 
     /// Notes that a page was written.
-    pub fn page_written(&mut self, store: &mut Store, id: PageId) {
+    pub fn page_written(&mut self, io: &mut Io, id: PageId) {
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.writing.remove(&id);
-            store.io.schedule.push(Task::Checkpoint);
+            io.schedule.push(Task::Checkpoint);
         }
     }
 
@@ -188,7 +194,7 @@ impl Log {
             store.recount_is_durable();
         }
         let compacted = self.compacted_by(checkpoint.copies.as_ref());
-        store.medium.superblock.log_tail = Some(self.log_tail_behind(store, checkpoint.sequence, checkpoint.epoch, compacted));
+        store.medium.superblock.log_tail = Some(self.log_tail_behind(&store.medium, checkpoint.sequence, checkpoint.epoch, compacted));
         store.medium.superblock.last_log_sequence = self.next - 1;
         self.checkpoint = Some(checkpoint);
         self.write_confirming_superblock(store);
@@ -196,11 +202,11 @@ impl Log {
     }
 
     /// A log tail behind the unit of this sequence.
-    pub fn log_tail_behind(&self, store: &Store, sequence: u64, epoch: Epoch, compacted: Compacted) -> LogTail {
+    pub fn log_tail_behind(&self, medium: &Medium, sequence: u64, epoch: Epoch, compacted: Compacted) -> LogTail {
         let before = index(sequence + 1 - self.first());
         // The incarnation is that of the unit behind it, or of those to come. A crash may have left a unit there of a lower incarnation,
         // though not always of a lower one than the unit before.
-        let incarnation = self.units.get(before).map_or(store.medium.superblock.incarnation, |unit| unit.incarnation);
+        let incarnation = self.units.get(before).map_or(medium.superblock.incarnation, |unit| unit.incarnation);
         let places = self.units.iter().skip(before).map(|unit| unit.pbn).chain(self.places.iter().copied());
         // It is never less than in an earlier superblock.
         let flushed_upto = self.flushed.max(sequence);
@@ -236,17 +242,17 @@ impl Log {
                 self.has_overflowed = false;
                 let Segments { places, reserve, .. } = std::mem::take(&mut self.segments);
                 // No superblock has ever named these.
-                reserve.into_iter().for_each(|pbn| Self::leaves_log(store, pbn));
+                reserve.into_iter().for_each(|pbn| Self::leaves_log(&mut store.space, &mut store.settle, pbn));
                 self.log_tail_has_moved(store, sequence, places);
             }
         }
-        self.go_on_behind_checkpoint(store)
+        self.go_on_behind_checkpoint(&mut store.io, &mut store.tables, &store.space)
     }
 
     /// The checkpoint is over, or was not made. Another one may wait for it.
-    fn go_on_behind_checkpoint(&mut self, store: &mut Store) -> Reached {
+    fn go_on_behind_checkpoint(&mut self, io: &mut Io, tables: &mut Tables, space: &Space) -> Reached {
         if std::mem::take(&mut self.checkpoint_is_next) {
-            self.begin_checkpoint(store);
+            self.begin_checkpoint(io, tables, space);
         }
         if self.checkpoint.is_none() { Reached::End } else { Reached::Nothing }
     }
@@ -261,7 +267,7 @@ impl Log {
             if self.places.len() <= PLACES_LEFT_MIN && store.space.of_scheme.get(&pbn) == Some(&SchemeBlock::Plain) {
                 self.places.push_back(pbn);
             } else {
-                Self::leaves_log(store, pbn);
+                Self::leaves_log(&mut store.space, &mut store.settle, pbn);
             }
         }
         store.io.schedule.push(Task::Settle);
@@ -270,14 +276,14 @@ impl Log {
     }
 
     /// Begins a checkpoint, if one can free blocks before writers get ENOSPC. Returns whether one is under way.
-    pub fn checkpoint_frees_blocks(&mut self, store: &mut Store) -> bool {
-        self.begin_checkpoint(store);
+    pub fn checkpoint_frees_blocks(&mut self, io: &mut Io, tables: &mut Tables, space: &Space) -> bool {
+        self.begin_checkpoint(io, tables, space);
         self.checkpoint.is_some()
     }
 
     /// Begins a checkpoint, if one has to empty the log before the volume closes. Returns whether one is under way.
-    pub fn checkpoint_empties_log(&mut self, store: &mut Store) -> bool {
-        (!self.is_empty() || self.checkpoint.is_some()) && self.checkpoint_frees_blocks(store)
+    pub fn checkpoint_empties_log(&mut self, io: &mut Io, tables: &mut Tables, space: &Space) -> bool {
+        (!self.is_empty() || self.checkpoint.is_some()) && self.checkpoint_frees_blocks(io, tables, space)
     }
 
     /// Whether a checkpoint is under way.
@@ -323,8 +329,7 @@ impl Checkpoint {
     }
 
     /// Sends the pages that waited for a confirmation and are still in memory.
-    fn send_what_waited(&mut self, store: &mut Store) {
-        let Store { io, tables, .. } = store;
+    fn send_what_waited(&mut self, io: &mut Io, tables: &mut Tables) {
         for id in std::mem::take(&mut self.not_yet) {
             if tables.pages.get(id).is_some_and(|page| !page.writing) && tables.may_be_written(id) {
                 tables.write_page(io, id);

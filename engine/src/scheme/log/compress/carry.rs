@@ -10,12 +10,13 @@ use super::rider::Rider;
 use crate::buffer::Slice;
 use crate::contents::{HeldBlock, HeldState};
 use crate::format::entry::MapEntry;
+use crate::format::geometry::Geometry;
 use crate::format::record::Record;
 use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES};
 use crate::map::Map;
 use crate::scheme::log::Log;
 use crate::scheme::log::commit::Commit;
-use crate::space::{PendingBlock, SchemeBlock};
+use crate::space::{PendingBlock, SchemeBlock, Space};
 use crate::store::Store;
 use crate::tables::Tables;
 use crate::units::{Epoch, Pbn};
@@ -100,11 +101,11 @@ impl Log {
                 free.push(block);
             }
             store.space.of_scheme.insert(pbn, SchemeBlock::Carrier);
-            counts_now(store, pbn, counts, true);
+            counts_now(&mut store.tables, &mut store.space, &store.geometry, pbn, counts, true);
             riders.push(these);
         }
         rename(commit, &mut store.tables, &moved);
-        free_unwritten(store, free);
+        free_unwritten(&mut store.space, free);
         riders
     }
 }
@@ -135,26 +136,26 @@ pub(super) fn take_away(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) ->
     if policy.is_indexed() {
         store.index.insert(&pending.fingerprint, to);
     }
-    Moving { state, pending, content, counted: empty(store, block) }
+    Moving { state, pending, content, counted: empty(&mut store.tables, &mut store.space, &store.geometry, block) }
 }
 
 /// Sets the count of a block that had none.
-pub(super) fn counts_now(store: &mut Store, pbn: Pbn, counts: i16, is_of_scheme: bool) {
-    store.tables.pending_counts.add(pbn, 1, counts);
-    store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, 0, byte_of(counts), is_of_scheme);
+pub(super) fn counts_now(tables: &mut Tables, space: &mut Space, geometry: &Geometry, pbn: Pbn, counts: i16, is_of_scheme: bool) {
+    tables.pending_counts.add(pbn, 1, counts);
+    space.counted(geometry.refs_of(pbn).0.index, pbn, 0, byte_of(counts), is_of_scheme);
 }
 
 /// Frees the blocks of packed content, in their order: the next new blocks are allocated there.
-pub(super) fn free_unwritten(store: &mut Store, mut blocks: Vec<Pbn>) {
+pub(super) fn free_unwritten(space: &mut Space, mut blocks: Vec<Pbn>) {
     blocks.sort_unstable();
-    store.space.take_back(blocks.into_iter());
+    space.take_back(blocks.into_iter());
 }
 
 /// Sets the count of a block that no page names to 0. Returns what it was.
-fn empty(store: &mut Store, pbn: Pbn) -> i16 {
-    let counts = store.tables.pending_counts.take(pbn);
+fn empty(tables: &mut Tables, space: &mut Space, geometry: &Geometry, pbn: Pbn) -> i16 {
+    let counts = tables.pending_counts.take(pbn);
     assert!(counts > 0, "a pending block has a count");
-    store.space.counted(store.geometry.refs_of(pbn).0.index, pbn, byte_of(counts), 0, false);
+    space.counted(geometry.refs_of(pbn).0.index, pbn, byte_of(counts), 0, false);
     counts
 }
 

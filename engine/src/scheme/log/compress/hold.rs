@@ -10,16 +10,18 @@
 
 use crate::answers::{Answers, Journal, SlotContent};
 use crate::buffer::Slice;
-use crate::contents::{HeldBlock, HeldState};
+use crate::charge::Memory;
+use crate::contents::{Contents, HeldBlock, HeldState};
 use crate::format::codec::looks_random;
 use crate::format::entry::FingerprintEntry;
 use crate::interface::{Action, IoId};
-use crate::io::IoFor;
+use crate::io::{Io, IoFor};
 use crate::memory::Part;
 use crate::policy::Policy;
 use crate::scheme::log::Log;
 use crate::scheme::log::limits::SMALL_BLOCKS_MAX;
-use crate::settings::Compression;
+use crate::settings::{Compression, Settings};
+use crate::space::Space;
 use crate::store::Store;
 use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};
 
@@ -27,23 +29,23 @@ use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};
 const HELD_COST_BYTES: u64 = BLOCK_BYTES;
 
 /// The most blocks that may be held back at once.
-pub(super) fn held_blocks_max(store: &Store) -> usize {
+pub(super) fn held_blocks_max(memory: &Memory) -> usize {
     // They take a quarter of the share, with their content.
-    index(store.memory.accountant.limit(Part::Requests) / 4 / (BLOCK_BYTES + HELD_COST_BYTES))
+    index(memory.accountant.limit(Part::Requests) / 4 / (BLOCK_BYTES + HELD_COST_BYTES))
 }
 
 impl Log {
     /// Bytes of memory that held content takes, besides itself.
-    pub fn held_bytes(&self, store: &Store) -> u64 {
-        if store.io.failed { 0 } else { count(store.contents.held.len()) * HELD_COST_BYTES }
+    pub fn held_bytes(&self, io: &Io, contents: &Contents) -> u64 {
+        if io.failed { 0 } else { count(contents.held.len()) * HELD_COST_BYTES }
     }
 
     /// Whether further writes should wait until some held content is compressed, and packed.
     pub fn holds_enough(&self, store: &Store, answers: &Answers) -> bool {
         // Half of the room is left to a request of many blocks.
-        let is_half_full = store.contents.held.len() * 2 >= held_blocks_max(store);
-        let wants_packs = is_half_full || answers.journal.wants_packs(store);
-        wants_packs && store.contents.held.asks(store.tables.open.number) || answers.journal.waits_for_content(store)
+        let is_half_full = store.contents.held.len() * 2 >= held_blocks_max(&store.memory);
+        let wants_packs = is_half_full || answers.journal.wants_packs(&store.settings);
+        wants_packs && store.contents.held.asks(store.tables.open.number) || answers.journal.waits_for_content(&store.settings)
     }
 
     /// Holds back the content of a new block of the open epoch, which has a fingerprint, if it may. Returns the content to be kept.
@@ -63,7 +65,7 @@ impl Log {
         if is_noise && store.contents.held.counts(epoch).held == 0 {
             return None;
         }
-        let block = if slice.is_whole_buffer() { slice.clone() } else { copy(store, slice) };
+        let block = if slice.is_whole_buffer() { slice.clone() } else { copy(&store.io, slice) };
         let asked = (!is_noise).then(|| store.io.begin(IoFor::Compress { pbn }));
         store.io.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
         store.contents.held.add(epoch, pbn, lbn, asked, policy);
@@ -77,7 +79,7 @@ impl Log {
         }
         let Some(epoch) = store.contents.held.answer(io, pbn, data) else { return };
         if !store.contents.held.asks(epoch) {
-            if !Self::is_to_be_packed(store, epoch) {
+            if !Self::is_to_be_packed(&store.tables, &store.settings, epoch) {
                 send_held(store, &mut answers.journal, epoch, |state| !matches!(state, HeldState::Compressed(_)));
             }
             store.tables.commit_may_go_on(&mut store.io);
@@ -106,11 +108,11 @@ fn may_hold_back(store: &Store, journal: &Journal, small: bool) -> bool {
     let may = store.settings.compression != Compression::Off;
     let should = small || store.settings.compression == Compression::All;
     // Where memory, or the acknowledgement journal, is short of room, content goes at once.
-    may && should && store.contents.held.len() < held_blocks_max(store) && journal.may_promise_content(store)
+    may && should && store.contents.held.len() < held_blocks_max(&store.memory) && journal.may_promise_content(store)
 }
 
-fn copy(store: &Store, slice: &Slice) -> Slice {
-    let mut copy = store.io.buffer(1);
+fn copy(io: &Io, slice: &Slice) -> Slice {
+    let mut copy = io.buffer(1);
     copy.block_mut(0).copy_from_slice(slice.block(0));
     copy.freeze().slice(0, 1)
 }
@@ -118,17 +120,25 @@ fn copy(store: &Store, slice: &Slice) -> Slice {
 /// Sends the held blocks of an epoch that `wants` accepts to their own blocks.
 pub fn send_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, wants: impl Fn(&HeldState) -> bool) {
     let goes: Vec<Pbn> = store.contents.held.of(epoch).filter(|(_, held)| wants(&held.state)).map(|(pbn, _)| pbn).collect();
-    let contents = goes.into_iter().map(|pbn| (pbn, take_held(store, journal, epoch, pbn))).collect();
+    let contents =
+        goes.into_iter().map(|pbn| (pbn, take_held(&store.space, &mut store.contents, &store.settings, journal, epoch, pbn))).collect();
     store.send_contents(contents);
 }
 
 /// Takes a held block that goes to its own block. Returns its content.
-pub(super) fn take_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn) -> Slice {
-    let pending = store.space.pending.get(pbn).and_then(|pending| Some((pending.held.clone()?, pending.fingerprint)));
-    let held = store.contents.held.remove(epoch, pbn).zip(pending);
+pub(super) fn take_held(
+    space: &Space,
+    contents: &mut Contents,
+    settings: &Settings,
+    journal: &mut Journal,
+    epoch: Epoch,
+    pbn: Pbn,
+) -> Slice {
+    let pending = space.pending.get(pbn).and_then(|pending| Some((pending.held.clone()?, pending.fingerprint)));
+    let held = contents.held.remove(epoch, pbn).zip(pending);
     let (HeldBlock { lbns, .. }, (content, fingerprint)) = held.expect("a held block is pending, and has its content");
     journal.content_goes_to(
-        store,
+        settings,
         pbn,
         lbns.into_iter().map(|lbn| SlotContent { lbn, slot: 0, name: FingerprintEntry::of(fingerprint) }).collect(),
     );

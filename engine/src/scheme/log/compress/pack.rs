@@ -13,7 +13,7 @@ use super::hold::{held_blocks_max, take_held};
 use super::rider::Rider;
 use crate::answers::{Answers, Journal, SlotContent};
 use crate::buffer::Slice;
-use crate::contents::HeldState;
+use crate::contents::{Contents, HeldState};
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
@@ -21,9 +21,10 @@ use crate::policy::Stream;
 use crate::scheme::log::Log;
 use crate::scheme::log::estimate::TRIAL_BLOCKS;
 use crate::scheme::log::sealed::sealed;
-use crate::settings::Compression;
+use crate::settings::{Compression, Settings};
 use crate::space::PendingBlock;
 use crate::store::Store;
+use crate::tables::Tables;
 use crate::units::{Epoch, Lbn, Pbn, index};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -91,19 +92,19 @@ fn places(mut blocks: Vec<Pbn>, wanted: usize) -> (Vec<Pbn>, Vec<Pbn>) {
 
 impl Log {
     /// Whether the held blocks of an epoch go out as packs: it is the open one, and large.
-    pub(super) fn is_to_be_packed(store: &Store, epoch: Epoch) -> bool {
-        let is_large = epoch == store.tables.open.number && store.tables.open.is_large();
-        is_large && store.settings.compression == Compression::All
+    pub(super) fn is_to_be_packed(tables: &Tables, settings: &Settings, epoch: Epoch) -> bool {
+        let is_large = epoch == tables.open.number && tables.open.is_large();
+        is_large && settings.compression == Compression::All
     }
 
     /// Makes packs of the held blocks of an epoch, if it is large, and there are enough of them.
     pub fn pack_if_large(&mut self, store: &mut Store, answers: &mut Answers, epoch: Epoch) {
-        if !Self::is_to_be_packed(store, epoch) {
+        if !Self::is_to_be_packed(&store.tables, &store.settings, epoch) {
             return;
         }
-        let wants_packs = answers.journal.wants_packs(store);
-        let most = held_blocks_max(store);
-        let ring = if store.settings.facts.keeps_journal { index(answers.journal.contents_max(store)) } else { usize::MAX };
+        let wants_packs = answers.journal.wants_packs(&store.settings);
+        let most = held_blocks_max(&store.memory);
+        let ring = if store.settings.facts.keeps_journal { index(answers.journal.contents_max(&store.settings)) } else { usize::MAX };
         let batch = if self.estimate.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
         let counts = store.contents.held.counts(epoch);
         let answered = counts.held - counts.asked;
@@ -120,14 +121,14 @@ impl Log {
     }
 
     /// Whether the open epoch is large, and content that it could pack is being compressed.
-    pub fn waits_for_packs(&self, store: &Store) -> bool {
-        store.tables.open.is_large() && store.contents.held.asks(store.tables.open.number)
+    pub fn waits_for_packs(&self, tables: &Tables, contents: &Contents) -> bool {
+        tables.open.is_large() && contents.held.asks(tables.open.number)
     }
 
     /// Packs and sends all held blocks of the open epoch before it is sealed, if it is large.
     pub fn pack_before_seal(&mut self, store: &mut Store, answers: &mut Answers) {
         let epoch = store.tables.open.number;
-        if Self::is_to_be_packed(store, epoch) {
+        if Self::is_to_be_packed(&store.tables, &store.settings, epoch) {
             self.pack(store, &mut answers.journal);
             // The rest is still being compressed.
             super::send_held(store, &mut answers.journal, epoch, |_| true);
@@ -165,7 +166,9 @@ impl Log {
         self.estimate.note(compressed + incompressible, saved);
         store.contents.held.looked_at(epoch);
         let mut contents: Vec<_> = of_streams.into_iter().flat_map(|of| place(store, journal, epoch, of.packs, of.whole)).collect();
-        contents.extend(others.into_iter().map(|pbn| (pbn, take_held(store, journal, epoch, pbn))));
+        contents.extend(
+            others.into_iter().map(|pbn| (pbn, take_held(&store.space, &mut store.contents, &store.settings, journal, epoch, pbn))),
+        );
         contents.sort_unstable_by_key(|&(pbn, _)| pbn);
         store.send_contents(contents);
     }
@@ -217,25 +220,29 @@ fn place(
     let moves: Vec<_> = moves.into_iter().zip(vacant).map(|(block, to)| (to, block.lbns, take_away(store, epoch, block.pbn, to))).collect();
     let mut contents: Vec<_> = packs.into_iter().map(|(pbn, riders)| (pbn, make_pack(store, journal, epoch, pbn, riders))).collect();
     contents.extend(moves.into_iter().map(|(pbn, lbns, moving)| (pbn, put_at(store, journal, lbns, pbn, moving))));
-    contents.extend(stays.into_iter().map(|block| (block.pbn, take_held(store, journal, epoch, block.pbn))));
-    free_unwritten(store, rest);
+    contents.extend(
+        stays
+            .into_iter()
+            .map(|block| (block.pbn, take_held(&store.space, &mut store.contents, &store.settings, journal, epoch, block.pbn))),
+    );
+    free_unwritten(&mut store.space, rest);
     contents
 }
 
 /// Puts a block that was held back at its new place. Returns its content.
 fn put_at(store: &mut Store, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, moving: Moving) -> Slice {
     let Moving { pending, content, counted, .. } = moving;
-    counts_now(store, pbn, counted, false);
-    let lies = map_to(store, lbns, (pbn, 0), pending.fingerprint);
-    journal.content_goes_to(store, pbn, lies);
+    counts_now(&mut store.tables, &mut store.space, &store.geometry, pbn, counted, false);
+    let lies = map_to(&mut store.tables, lbns, (pbn, 0), pending.fingerprint);
+    journal.content_goes_to(&store.settings, pbn, lies);
     store.space.pending.insert(pbn, pending);
     content
 }
 
 /// Maps these LBNs to the new place, in the open epoch.
-fn map_to(store: &mut Store, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<SlotContent> {
+fn map_to(tables: &mut Tables, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerprint: Fingerprint) -> Vec<SlotContent> {
     for &lbn in &lbns {
-        store.tables.open.points.insert(lbn, MapEntry::Block { pbn, slot });
+        tables.open.points.insert(lbn, MapEntry::Block { pbn, slot });
     }
     lbns.into_iter().map(|lbn| SlotContent { lbn, slot, name: FingerprintEntry::of(fingerprint) }).collect()
 }
@@ -256,15 +263,15 @@ fn make_pack(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn, r
         counts += counted - 1;
         let pushed = writer.push_slot(rider.fingerprint, &rider.data);
         assert_eq!(pushed, Some(slot), "a pack was measured");
-        lies.extend(map_to(store, lbns, (pbn, slot), rider.fingerprint));
+        lies.extend(map_to(&mut store.tables, lbns, (pbn, slot), rider.fingerprint));
     }
-    counts_now(store, pbn, counts, false);
-    journal.content_goes_to(store, pbn, lies);
+    counts_now(&mut store.tables, &mut store.space, &store.geometry, pbn, counts, false);
+    journal.content_goes_to(&store.settings, pbn, lies);
     store.io.ledger.units.filled(UnitKind::Pack, &writer);
     let incarnation = store.medium.superblock.incarnation;
     let header =
         UnitHeader { kind: UnitKind::Pack, incarnation, sequence: 0, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: true };
-    let (block, authenticator) = sealed(store, writer, &header, pbn);
+    let (block, authenticator) = sealed(&store.io, &store.keys, writer, &header, pbn);
     let held = Some(block.clone());
     store
         .space

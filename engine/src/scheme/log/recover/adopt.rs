@@ -10,7 +10,7 @@ use crate::scheme::log::copies::Segments;
 use crate::scheme::log::{Log, LogUnit};
 use crate::space::SchemeBlock;
 use crate::store::Store;
-use crate::tables::{Committed, Epoch as Records, UnlinkedRecords};
+use crate::tables::{Committed, Epoch as Records, Tables, UnlinkedRecords};
 use crate::units::{Epoch, Pbn};
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ impl Opening {
 
     /// Makes the records up to the hole live, so that they can prove content. An epoch may continue in a compacted unit that is missing;
     /// and a unit that names blocks that the volume does not have, or a block twice, cannot be believed.
-    pub(super) fn adopt_damaged(&mut self, store: &mut Store, mut ended: ScanEnd, mut live: UnlinkedRecords) -> Damaged {
+    pub(super) fn adopt_damaged(&mut self, tables: &mut Tables, mut ended: ScanEnd, mut live: UnlinkedRecords) -> Damaged {
         let mut last = ended.epoch;
         if ended.missing_compacted.is_some() || ended.outside.is_some() || ended.block_used_twice().is_some() {
             (live, last) = (UnlinkedRecords::default(), Epoch(0));
@@ -70,7 +70,7 @@ impl Opening {
         if last > Epoch(0) {
             ended.replay(&BTreeSet::new(), &mut |epoch, effect| live.push(epoch, effect));
         }
-        store.tables.committed = Some(Committed::new(live.chained(), last, last));
+        tables.committed = Some(Committed::new(live.chained(), last, last));
         Damaged { last, log: Some(Box::new(Log::new(ended.end + 1))) }
     }
 }

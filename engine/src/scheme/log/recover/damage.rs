@@ -17,7 +17,7 @@ impl Opening {
         let ended = scan.end();
         if let Some(found) = damage_of(&ended) {
             store.io.notice(found);
-            return Err(self.adopt_damaged(store, ended, live));
+            return Err(self.adopt_damaged(&mut store.tables, ended, live));
         }
         let is_beyond = |&(sequence, (pbn, _)): &(u64, (Pbn, Slice))| sequence > ended.flushed && ended.place_of(sequence) == Some(pbn);
         let units = units.into_iter().filter(is_beyond).map(|(_, unit)| unit).collect();

@@ -32,9 +32,12 @@ pub(crate) use verify::holds;
 
 use super::Log;
 use crate::format::entry::Kind;
+use crate::format::geometry::Geometry;
 use crate::format::log_tail::LogTail;
 use crate::interface::{Class, Notice};
+use crate::io::Io;
 use crate::io::{Arrived, IoFor, READ_RETRIES};
+use crate::store::Medium;
 use crate::store::Store;
 use crate::tables::UnlinkedRecords;
 use crate::units::{Bytes, Epoch, Time};
@@ -97,20 +100,20 @@ impl Opening {
     }
 
     /// The opening of a volume without a log.
-    pub fn without_log(store: &Store) -> Self {
-        Self::new(State::default(), store.io.now)
+    pub fn without_log(io: &Io) -> Self {
+        Self::new(State::default(), io.now)
     }
 
     /// The opening of a live log, from this log tail on.
-    pub fn of_live_log(store: &Store, log_tail: LogTail) -> Self {
-        let scan = Scan::new(log_tail, Limits::of(&store.medium.superblock));
-        Self::new(State::Reading(Reading::new(scan)), store.io.now)
+    pub fn of_live_log(io: &Io, medium: &Medium, log_tail: LogTail) -> Self {
+        let scan = Scan::new(log_tail, Limits::of(&medium.superblock));
+        Self::new(State::Reading(Reading::new(scan)), io.now)
     }
 
     /// The opening of a log that was closed, with this log tail. Returns the log too.
     pub fn of_closed_log(store: &mut Store, log_tail: LogTail) -> (Self, Box<Log>) {
         let ended = Scan::new(log_tail, Limits::of(&store.medium.superblock)).end();
-        let mut opening = Self::without_log(store);
+        let mut opening = Self::without_log(&store.io);
         let log = opening.adopt(store, ended, UnlinkedRecords::default(), &Default::default(), Vec::new(), false);
         (opening, log)
     }
@@ -123,11 +126,11 @@ impl Opening {
         match std::mem::take(&mut self.state) {
             State::Reading(mut reading) => match reading.go_on(store) {
                 ReadResult::Waits => Ok(self.wait(State::Reading(reading))),
-                ReadResult::Full => Ok(Found::Log(self.begin_overflow(store, reading))),
+                ReadResult::Full => Ok(Found::Log(self.begin_overflow(&mut store.io, &mut store.tables, reading))),
                 ReadResult::End => self.scan_is_over(store, reading),
             },
             State::Verifying(mut verification) => {
-                let is_done = verification.is_done(store);
+                let is_done = verification.is_done(&mut store.io, &store.geometry);
                 Ok(if is_done {
                     Found::Log(self.verification_is_over(store, verification))
                 } else {
@@ -150,16 +153,16 @@ impl Opening {
     /// The log is damaged.
     pub fn arrived(&mut self, store: &mut Store, what: IoFor, arrived: Arrived) -> Opened {
         if arrived.result.is_err() {
-            return self.read_again(store, what);
+            return self.read_again(&mut store.io, &store.geometry, what);
         }
         match (&mut self.state, what) {
             (State::Reading(reading), IoFor::ReadForScan { unit: which, pbn }) => {
-                reading.arrived(store, which, pbn, arrived.buffer);
+                reading.arrived(&store.keys, which, pbn, arrived.buffer);
                 self.units_read += 1;
-                self.report_progress(store);
+                self.report_progress(&mut store.io, &store.tables, &store.settings);
             }
             (State::Verifying(verification), IoFor::ReadForVerification { pbn, name }) => {
-                verification.content_arrived(store, pbn, name, arrived)
+                verification.content_arrived(&store.keys, pbn, name, arrived)
             }
             (State::Verifying(verification), IoFor::PageForVerification(id)) => verification.page_arrived(store, id, &arrived.buffer),
             _ => {}
@@ -169,21 +172,21 @@ impl Opening {
 
     /// Retries a failed read, twice for each block. A block that cannot be read may hold what was acknowledged last, so it is not the end
     /// of the log.
-    fn read_again(&mut self, store: &mut Store, what: IoFor) -> Opened {
+    fn read_again(&mut self, io: &mut Io, geometry: &Geometry, what: IoFor) -> Opened {
         let (at, digest, class) = match &what {
-            IoFor::ReadForScan { pbn, .. } => (store.geometry.block_at(*pbn), false, Class::Log),
-            IoFor::ReadForVerification { pbn, name } => (store.geometry.block_at(*pbn), name.kind == Kind::Fingerprint, Class::Data),
-            IoFor::PageForVerification(id) => (store.geometry.page_at(*id), false, id.region.into()),
+            IoFor::ReadForScan { pbn, .. } => (geometry.block_at(*pbn), false, Class::Log),
+            IoFor::ReadForVerification { pbn, name } => (geometry.block_at(*pbn), name.kind == Kind::Fingerprint, Class::Data),
+            IoFor::PageForVerification(id) => (geometry.page_at(*id), false, id.region.into()),
             _ => return Ok(Found::Nothing),
         };
         let failures = self.failures.entry(at).or_default();
         *failures += 1;
         if *failures > READ_RETRIES {
-            store.io.notice(Notice::Damage { what: "the log cannot be read", at: at.0 });
+            io.notice(Notice::Damage { what: "the log cannot be read", at: at.0 });
             // Nothing is replayed: a block that cannot be read may hold anything.
             return Err(Damaged { last: Epoch(0), log: None });
         }
-        store.io.read(what, at, 1, digest, class);
+        io.read(what, at, 1, digest, class);
         Ok(Found::Nothing)
     }
 

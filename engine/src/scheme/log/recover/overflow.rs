@@ -12,30 +12,30 @@
 
 use super::reading::Reading;
 use super::{Opening, State};
+use crate::io::Io;
 use crate::schedule::Task;
 use crate::scheme::log::Log;
 use crate::scheme::log::checkpoint_state::Checkpoint;
-use crate::store::Store;
-use crate::tables::{Committed, UnlinkedRecords};
+use crate::tables::{Committed, Tables, UnlinkedRecords};
 use std::collections::VecDeque;
 
 impl Opening {
     /// Begins a checkpoint of the records that were read. Returns a log with that checkpoint.
-    pub(super) fn begin_overflow(&mut self, store: &mut Store, mut reading: Reading) -> Box<Log> {
+    pub(super) fn begin_overflow(&mut self, io: &mut Io, tables: &mut Tables, mut reading: Reading) -> Box<Log> {
         let certain = reading.scan.certain();
         let live = std::mem::take(&mut reading.live).chained();
         self.state = State::Overflowing(reading);
         let due: VecDeque<_> = live.pages(certain).collect();
-        store.tables.committed = Some(Committed { is_end_known: false, ..Committed::new(live, certain, certain) });
-        store.io.schedule.push(Task::Checkpoint);
+        tables.committed = Some(Committed { is_end_known: false, ..Committed::new(live, certain, certain) });
+        io.schedule.push(Task::Checkpoint);
         let mut log = Log::new(1);
         log.checkpoint = Some(Checkpoint::overflow(certain, due));
         Box::new(log)
     }
 
     /// Ends the overflow: the pages, and their bits, are flushed; or one of them cannot be read, and all records stay.
-    pub fn end_overflow(&mut self, store: &mut Store, log: Log) {
-        let (State::Overflowing(mut reading), Some(committed)) = (std::mem::take(&mut self.state), store.tables.committed.take()) else {
+    pub fn end_overflow(&mut self, tables: &mut Tables, log: Log) {
+        let (State::Overflowing(mut reading), Some(committed)) = (std::mem::take(&mut self.state), tables.committed.take()) else {
             unreachable!("only the pages of an overflow end one")
         };
         let Committed { mut records, epoch: certain, .. } = committed;
@@ -44,7 +44,7 @@ impl Opening {
         if is_whole {
             records.forget_upto(certain);
         }
-        store.tables.pages.evict_clean();
+        tables.pages.evict_clean();
         self.overflowed += before - records.len();
         reading.records_left = if is_whole { records.len() } else { u64::MAX };
         reading.live = UnlinkedRecords::of(records);

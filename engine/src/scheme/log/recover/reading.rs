@@ -2,11 +2,13 @@
 
 use super::scan::Scan;
 use crate::buffer::{BufferMut, Slice};
+use crate::charge::Memory;
 use crate::format::unit::{UnitKind, open};
 use crate::interface::Class;
-use crate::io::{IoFor, LogUnit};
+use crate::io::{Io, IoFor, LogUnit};
 use crate::scheme::log::checkpoint::are_too_many;
-use crate::store::Store;
+use crate::settings::Settings;
+use crate::store::{Keys, Store};
 use crate::tables::UnlinkedRecords;
 use crate::units::Pbn;
 use std::collections::BTreeMap;
@@ -44,7 +46,7 @@ impl Reading {
 
     /// Requests the units that are known.
     pub fn go_on(&mut self, store: &mut Store) -> ReadResult {
-        let is_full = self.is_full(store);
+        let is_full = self.is_full(&store.io, &store.memory, &store.settings);
         while self.reads < READS_MAX && !is_full {
             let Some((which, pbn)) = self.scan.ask() else { break };
             self.reads += 1;
@@ -59,8 +61,8 @@ impl Reading {
     }
 
     /// Takes the block that was read at the place of a unit.
-    pub fn arrived(&mut self, store: &Store, which: LogUnit, pbn: Pbn, buffer: BufferMut) {
-        let unit = open(&store.keys.authenticator, pbn, buffer.block(0));
+    pub fn arrived(&mut self, keys: &Keys, which: LogUnit, pbn: Pbn, buffer: BufferMut) {
+        let unit = open(&keys.authenticator, pbn, buffer.block(0));
         self.reads -= 1;
         if let (LogUnit::Tail(sequence), Some(unit)) = (which, unit.as_ref().filter(|unit| unit.header.kind == UnitKind::Log)) {
             let flushed_upto = unit.header.flushed_upto;
@@ -73,8 +75,8 @@ impl Reading {
 
     /// Whether records are to leave memory before the scan continues. Where few could leave it the last time, twice as many have to be
     /// there.
-    fn is_full(&self, store: &Store) -> bool {
+    fn is_full(&self, io: &Io, memory: &Memory, settings: &Settings) -> bool {
         let (bytes, records) = (self.live.bytes(), self.live.len());
-        !store.io.read_only && records >= self.records_left.saturating_mul(2) && are_too_many(store, bytes, records)
+        !io.read_only && records >= self.records_left.saturating_mul(2) && are_too_many(memory, settings, bytes, records)
     }
 }

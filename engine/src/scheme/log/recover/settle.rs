@@ -5,10 +5,10 @@ use super::reading::Contents;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::record::Record;
 use crate::format::unit::UnitWriter;
-use crate::io::FlushFor;
+use crate::io::{FlushFor, Io};
 use crate::scheme::log::Log;
 use crate::scheme::log::write::write_units;
-use crate::space::PendingBlock;
+use crate::space::{PendingBlock, Space};
 use crate::store::Store;
 use crate::units::Epoch;
 
@@ -35,11 +35,11 @@ impl Settling {
     }
 
     /// Keeps in memory what another opening would write again, for reads of an opening that may not write.
-    pub fn keep(&mut self, store: &mut Store) {
+    pub fn keep(&mut self, space: &mut Space) {
         for (pbn, content) in std::mem::take(&mut self.to_rewrite) {
             let pending =
                 PendingBlock { kind: Kind::None, fingerprint: FingerprintEntry::NONE.value, epoch: 0, held: Some(content), waits: false };
-            store.space.pending.insert(pbn, pending);
+            space.pending.insert(pbn, pending);
         }
     }
 
@@ -71,11 +71,11 @@ impl Settling {
     }
 
     /// Counts blocks that are on the device, and flushes when all are.
-    pub fn units_written(&mut self, store: &mut Store, units: usize) {
+    pub fn units_written(&mut self, io: &mut Io, units: usize) {
         if self.blocks_left > 0 {
             self.blocks_left -= units;
             if self.blocks_left == 0 {
-                store.io.flush(FlushFor::OpeningUnits);
+                io.flush(FlushFor::OpeningUnits);
             }
         }
     }

@@ -8,10 +8,11 @@ use super::reading::{Contents, READS_MAX};
 use super::scan::ScanEnd;
 use crate::buffer::BufferMut;
 use crate::format::entry::{FingerprintEntry, Kind};
+use crate::format::geometry::Geometry;
 use crate::format::page::{self, PageId, SECTORS};
 use crate::interface::{Class, Notice};
-use crate::io::{Arrived, IoFor};
-use crate::store::Store;
+use crate::io::{Arrived, Io, IoFor};
+use crate::store::{Keys, Store};
 use crate::tables::UnlinkedRecords;
 use crate::units::{BLOCK_SIZE, Epoch, Pbn};
 use std::collections::BTreeSet;
@@ -45,12 +46,12 @@ impl Verification {
 
     /// Reads the content to be compared, then the pages that could prove that nothing is to be dropped (invariant 2). Returns whether all
     /// is done.
-    pub fn is_done(&mut self, store: &mut Store) -> bool {
+    pub fn is_done(&mut self, io: &mut Io, geometry: &Geometry) -> bool {
         while self.reads < READS_MAX {
             let Some((pbn, name)) = self.unverified.pop() else { break };
             self.reads += 1;
-            let at = store.geometry.block_at(pbn);
-            store.io.read(IoFor::ReadForVerification { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
+            let at = geometry.block_at(pbn);
+            io.read(IoFor::ReadForVerification { pbn, name }, at, 1, name.kind == Kind::Fingerprint, Class::Data);
         }
         if self.reads > 0 && self.witnesses.is_none() {
             return false;
@@ -59,14 +60,14 @@ impl Verification {
         while self.reads < READS_MAX {
             let Some(id) = witnesses.pop() else { break };
             self.reads += 1;
-            store.io.read(IoFor::PageForVerification(id), store.geometry.page_at(id), 1, false, id.region.into());
+            io.read(IoFor::PageForVerification(id), geometry.page_at(id), 1, false, id.region.into());
         }
         self.reads == 0
     }
 
     /// Compares content with its record.
-    pub fn content_arrived(&mut self, store: &Store, pbn: Pbn, name: FingerprintEntry, arrived: Arrived) {
-        let is_right = name.proves(&store.keys.fingerprinter, arrived.digest(0), arrived.buffer.block(0));
+    pub fn content_arrived(&mut self, keys: &Keys, pbn: Pbn, name: FingerprintEntry, arrived: Arrived) {
+        let is_right = name.proves(&keys.fingerprinter, arrived.digest(0), arrived.buffer.block(0));
         self.reads -= 1;
         if is_right {
             self.right.push((pbn, arrived.buffer.freeze().slice(0, 1)));

@@ -26,7 +26,7 @@ impl Log {
         let writers = self.compose_units(commit, riders);
         let (sent, units) = (writers.len(), number_of(&writers));
         commit.sent(sent, self.flushed);
-        let fua = sent == 1 && commit.fua_is_enough(store);
+        let fua = sent == 1 && commit.fua_is_enough(&store.io, &store.settings);
         commit.counts.by_fua = fua;
         let (epoch, content_flushed) = (store.tables.committing().number, commit.is_large);
         let mut blocks = Vec::with_capacity(sent);

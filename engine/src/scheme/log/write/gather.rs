@@ -6,10 +6,11 @@
 //! A map page in memory holds what is committed, so the old blocks are read there; the pages are loaded first.
 
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
+use crate::format::geometry::Geometry;
 use crate::format::page::{PageId, Region};
 use crate::format::record::{EXTENT_PART_BLOCKS_MAX, OldRun, Record};
 use crate::scheme::log::commit::Commit;
-use crate::store::Store;
+use crate::space::Space;
 use crate::tables::Tables;
 use crate::units::{Lbn, Pbn, index};
 use std::collections::BTreeSet;
@@ -58,17 +59,17 @@ fn add_to_extent(log: &mut Commit, lbn: Lbn, (pbn, name): (Pbn, FingerprintEntry
 
 impl Commit {
     /// Gathers the records of the committing epoch that belong to one map page, which is in memory.
-    pub(super) fn gather(&mut self, store: &mut Store, id: PageId) {
-        let first = store.geometry.first_lbn(id);
-        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(store.geometry.logical_blocks));
-        let Tables { pages, committing: Some(epoch), .. } = &mut store.tables else { return };
+    pub(super) fn gather(&mut self, tables: &mut Tables, space: &Space, geometry: &Geometry, id: PageId) {
+        let first = geometry.first_lbn(id);
+        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(geometry.logical_blocks));
+        let Tables { pages, committing: Some(epoch), .. } = tables else { return };
         let page = pages.expect(id);
         let before = epoch.ranges.range(..first).next_back().map(|(&f, &e)| (f, e));
         let within = epoch.ranges.range(first..end).map(|(&f, &e)| (f, e));
         let mut clearing: Option<Clearing> = None;
         for (range_first, range_end) in before.into_iter().chain(within) {
             for lbn in (range_first.max(first).0..range_end.min(end).0).map(Lbn) {
-                let old = store.geometry.known(page.content.map(index(lbn - first)));
+                let old = geometry.known(page.content.map(index(lbn - first)));
                 if old == MapEntry::Unmapped || epoch.points.get(lbn).is_some() {
                     continue;
                 }
@@ -80,7 +81,7 @@ impl Commit {
         }
         self.records.extend(clearing.map(Clearing::take));
         for (lbn, to) in epoch.points.range(first, end) {
-            let old = store.geometry.known(page.content.map(index(lbn - first)));
+            let old = geometry.known(page.content.map(index(lbn - first)));
             let pending = to.pbn().filter(|pbn| self.pending.remove(pbn));
             if old == to && pending.is_none() {
                 // The link existed before, so its increment is cancelled.
@@ -89,7 +90,7 @@ impl Commit {
             }
             // Where a damaged map has linked to a block that was free, that link was never counted.
             let old = old.pbn().filter(|&old| pending != Some(old));
-            let record = match pending.and_then(|pbn| Some((pbn, store.space.pending.get(pbn)?))) {
+            let record = match pending.and_then(|pbn| Some((pbn, space.pending.get(pbn)?))) {
                 Some((pbn, pending)) if pending.kind == Kind::Carrier => {
                     self.records.push(Record::Carrier { pbn, authenticator: pending.fingerprint });
                     Record::Link { lbn, to, old }
@@ -109,9 +110,9 @@ impl Commit {
     }
 
     /// Gathers the removed fingerprints, when the records of all map pages are there.
-    pub(super) fn gather_rest(&mut self, store: &mut Store) {
+    pub(super) fn gather_rest(&mut self, tables: &mut Tables) {
         debug_assert!(self.pending.is_empty(), "every pending block has a record");
-        self.records.extend(removals(&store.tables.committing().removed));
+        self.records.extend(removals(&tables.committing().removed));
     }
 }
 

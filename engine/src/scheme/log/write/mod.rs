@@ -21,13 +21,14 @@ use super::limits::{PLACES_LEFT_MIN, UNIT_RECORD_BYTES};
 use super::places::Reserved;
 use super::{Log, Unlinked};
 use crate::answers::Answers;
-use crate::contents::HeldState;
+use crate::contents::{Contents, HeldState};
 use crate::format::record::Record;
 use crate::interface::{IoId, Trace};
-use crate::io::FlushFor;
+use crate::io::{FlushFor, Io};
 use crate::ledger::RIDES_BYTES_MAX;
 use crate::schedule::Task;
 use crate::scheme::parts::{Content, Progress};
+use crate::settings::Settings;
 use crate::space::GRANULE_BLOCKS;
 use crate::store::Store;
 use crate::tables::Epoch as Records;
@@ -38,7 +39,7 @@ impl Log {
     /// Begins to commit a sealed epoch, which touches these map pages.
     pub fn begin_commit(&mut self, store: &mut Store, epoch: &mut Records, map: VecDeque<u64>) {
         let pending = pending_blocks(store, epoch);
-        self.commit = Some(Commit::new(pending, epoch, Content::under_way(store), map));
+        self.commit = Some(Commit::new(pending, epoch, Content::under_way(&store.io, &store.contents), map));
     }
 
     /// Continues the commit.
@@ -48,7 +49,7 @@ impl Log {
             _ if !is_gathered => false,
             // There is nothing to write.
             Step::Gather => true,
-            Step::Content => commit.step_content(store),
+            Step::Content => commit.step_content(&mut store.io),
             Step::Units => self.step_units(&mut commit, store, answers),
             Step::FlushContent | Step::Flush => false,
         });
@@ -93,11 +94,11 @@ impl Log {
                 return false;
             }
             let Some(carriers) = self.room_for_units(commit, store, epoch) else { return false };
-            commit.count_riders(store, epoch, &carriers);
+            commit.count_riders(&store.contents, epoch, &carriers);
             let riders = self.carry(commit, store, epoch, &carriers);
             // Content that does not ride goes to its own blocks. Then all content of the epoch is under way or written.
             send_held(store, &mut answers.journal, epoch, |_| true);
-            commit.content = Content::under_way(store);
+            commit.content = Content::under_way(&store.io, &store.contents);
             self.send_units(commit, store, riders);
         }
         if commit.counts.by_fua {
@@ -126,7 +127,7 @@ impl Log {
                 // Plain units take fewer places.
                 Reserved::Lacks if !carriers.is_empty() => carriers.clear(),
                 Reserved::Lacks => {
-                    self.starve(store);
+                    self.starve(&mut store.io, &mut store.tables, &store.space);
                     return None;
                 }
             }
@@ -166,9 +167,9 @@ impl Log {
 
 impl Commit {
     /// Counts the riders of the committing epoch for the ledger.
-    pub(super) fn count_riders(&mut self, store: &Store, epoch: Epoch, carriers: &[Vec<Pbn>]) {
+    pub(super) fn count_riders(&mut self, contents: &Contents, epoch: Epoch, carriers: &[Vec<Pbn>]) {
         let rides = |state: &HeldState| matches!(state, HeldState::Compressed(data) if data.len() <= RIDES_BYTES_MAX);
-        self.counts.could_ride = store.contents.held.of(epoch).any(|(_, held)| rides(&held.state));
+        self.counts.could_ride = contents.held.of(epoch).any(|(_, held)| rides(&held.state));
         (self.counts.carriers, self.counts.riders) = (carriers.len(), carriers.iter().map(Vec::len).sum());
     }
 
@@ -178,13 +179,13 @@ impl Commit {
             return Ok(true);
         }
         self.map.begin_round();
-        while let Some(id) = self.map.next(store)? {
-            self.gather(store, id);
+        while let Some(id) = self.map.next(&mut store.io, &mut store.tables)? {
+            self.gather(&mut store.tables, &store.space, &store.geometry, id);
         }
         if !self.map.end_round() {
             return Ok(false);
         }
-        self.gather_rest(store);
+        self.gather_rest(&mut store.tables);
         if !self.records.is_empty() {
             self.step = if self.is_large { Step::Content } else { Step::Units };
         }
@@ -192,20 +193,20 @@ impl Commit {
     }
 
     /// Flushes the content of a large epoch when it is written. The epoch is not durable by that.
-    fn step_content(&mut self, store: &mut Store) -> bool {
+    fn step_content(&mut self, io: &mut Io) -> bool {
         if self.content.is_there() {
             self.step = Step::FlushContent;
             self.counts.flushes += 1;
-            store.io.flush(FlushFor::CommitContent);
+            io.flush(FlushFor::CommitContent);
         }
         false
     }
 
     /// Whether a single unit makes the epoch durable by a FUA write: its records name no new content outside the unit, and nothing counts
     /// on the flush of the next commit.
-    fn fua_is_enough(&self, store: &Store) -> bool {
+    fn fua_is_enough(&self, io: &Io, settings: &Settings) -> bool {
         let needs_no_content = |record: &Record| matches!(record, Record::Link { .. } | Record::Clear { .. } | Record::Removed { .. });
-        store.settings.facts.device_takes_fua && self.records.iter().all(needs_no_content) && !store.io.durability.is_awaited()
+        settings.facts.device_takes_fua && self.records.iter().all(needs_no_content) && !io.durability.is_awaited()
     }
 }
 

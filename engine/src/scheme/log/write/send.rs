@@ -24,7 +24,7 @@ impl Log {
         self.units.push_back(LogUnit { pbn, incarnation, epoch });
         self.next += 1;
         let header = UnitHeader { kind: UnitKind::Log, incarnation, sequence, epoch, unit, units, flushed_upto, content_flushed };
-        let (block, authenticator) = sealed(store, writer, &header, pbn);
+        let (block, authenticator) = sealed(&store.io, &store.keys, writer, &header, pbn);
         (pbn, block, authenticator)
     }
 }
