@@ -122,12 +122,12 @@ impl OutOfLine {
     #[cold]
     pub fn order(&mut self, store: &mut Store, order: Deduplicate) {
         let now = store.io.now;
-        store.uncompared.pause(order == Deduplicate::Pause, now);
+        store.uncompared.pause(&mut store.medium.superblock, order == Deduplicate::Pause, now);
         if let Deduplicate::Range { first, end } = order {
             let end = end.min(Lbn(store.geometry.logical_blocks));
             if store.settings.finds_out_of_line() && first < end {
                 self.asked.add(first, end);
-                store.uncompared.ask(first, end, now);
+                store.uncompared.ask(&mut store.medium.superblock, first, end, now);
             }
         }
         self.pause = None;
@@ -236,18 +236,18 @@ impl OutOfLine {
         self.pause = Some(io.now.plus_ms(COMMIT_MS));
     }
 
-    fn end_sweep(&mut self, io: &Io, uncompared: &mut Uncompared) {
+    fn end_sweep(&mut self, io: &Io, uncompared: &mut Uncompared, medium: &mut Medium) {
         self.known.clear();
         (self.read_singly_until, self.makes_room) = (Pbn(0), false);
         self.batch.give_named(std::mem::take(&mut self.candidates));
         self.stage = OutOfLineStage::Idle;
-        self.end_if_compared(io, uncompared);
+        self.end_if_compared(io, uncompared, medium);
     }
 
     /// Ends with the regions that are under way, unless something of them is still to be compared.
-    fn end_if_compared(&self, io: &Io, uncompared: &mut Uncompared) {
+    fn end_if_compared(&self, io: &Io, uncompared: &mut Uncompared, medium: &mut Medium) {
         if self.batch.is_empty() && self.asked.first().is_none() && self.sieve.awaited() == 0 {
-            uncompared.end(io.now);
+            uncompared.end(&mut medium.superblock, io.now);
         }
     }
 }
@@ -259,7 +259,7 @@ fn is_urgent(space: &Space, uncompared: &Uncompared) -> bool {
 
 /// The time at which the superblock has to be written again, unless it is being written.
 fn save_at(io: &Io, uncompared: &Uncompared, medium: &Medium) -> Option<Time> {
-    uncompared.save_at().filter(|_| !medium.is_busy && !io.is_read_only())
+    uncompared.save_at(&medium.superblock).filter(|_| !medium.is_busy && !io.is_read_only())
 }
 
 fn is_save_due(io: &Io, uncompared: &Uncompared, medium: &Medium) -> bool {

@@ -174,7 +174,7 @@ impl IndexRebuild {
         let is_all_named = !self.saw_deferred && store.io.ledger.deferred == 0;
         if store.index.rebuild_ended(self.done >= self.pages && !self.left_some_out) && is_all_named {
             store.skipped.clear();
-            store.uncompared.forget_skipped();
+            store.uncompared.forget_skipped(&mut store.medium.superblock);
         }
         let Self { entries, named, unnamed, .. } = *self;
         let unnamed = unnamed.saturating_sub(named);

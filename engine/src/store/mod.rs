@@ -125,7 +125,7 @@ impl Store {
         let index = Index::new(shares.entries, geometry.data_blocks);
         let prefetched = Prefetched::new(share_of_prefetched(&accountant, index.bytes() + for_skipped));
         accountant.take(Part::Index, index.bytes() + for_skipped + prefetched.bytes());
-        let uncompared = Uncompared::new(geometry.logical_blocks, superblock.uncompared, settings.knobs.skipped_save_ms);
+        let uncompared = Uncompared::new(&superblock, settings.knobs.skipped_save_ms);
         let mut skipped = Skipped::new(shares.skipped, geometry.logical_blocks, shares.sieve > 0);
         skipped.restore(uncompared.skipped(), now);
         let (next, delay_ms) = (superblock.last_epoch + 1, settings.noncritical_delay_ms);

@@ -61,13 +61,13 @@ impl Store {
         self.io.ledger.deferred += 1;
         self.adaptation.note(None);
         if self.skipped.add_unnamed(lbn, self.io.now) {
-            self.uncompared.defer(lbn, self.io.now);
+            self.uncompared.defer(&mut self.medium.superblock, lbn, self.io.now);
         }
     }
 
     fn skip(&mut self, lbn: Lbn, pbn: Pbn, fp: &Fingerprint) {
         if self.skipped.add(lbn, fp, pbn, self.io.now) {
-            self.uncompared.skip(lbn, self.io.now);
+            self.uncompared.skip(&mut self.medium.superblock, lbn, self.io.now);
         }
     }
 

@@ -6,6 +6,7 @@ use crate::contents::WriteRun;
 use crate::format::Geometry;
 use crate::interface::{Class, RequestId};
 use crate::io::IoFor;
+use crate::space::Space;
 use crate::units::{Pbn, count};
 
 /// The most blocks in one command.
@@ -40,17 +41,17 @@ impl Store {
 
     /// Writes content, in the order of its blocks, with neighbours in one write.
     pub fn send_contents(&mut self, contents: Vec<(Pbn, Slice)>) {
-        let content = |_: &Self, first, blocks| IoFor::Content { first, blocks: count(blocks) };
+        let content = |_: &Space, first, blocks| IoFor::Content { first, blocks: count(blocks) };
         self.contents.in_flight += self.write_blocks(contents, Class::Data, content);
     }
 
     /// Writes blocks in the given order. A block that follows its neighbour is part of the same write. `what` makes the purpose of a write
     /// from its first block and its number of blocks. Returns the number of writes.
-    pub fn write_blocks(&mut self, blocks: Vec<(Pbn, Slice)>, class: Class, what: impl Fn(&Self, Pbn, usize) -> IoFor) -> u64 {
+    pub fn write_blocks(&mut self, blocks: Vec<(Pbn, Slice)>, class: Class, what: impl Fn(&Space, Pbn, usize) -> IoFor) -> u64 {
         let runs = neighbours(&self.geometry, blocks);
         let writes = count(runs.len());
         for (first, run) in runs {
-            let what = what(self, first, run.len());
+            let what = what(&self.space, first, run.len());
             self.space.writes(first, count(run.len()));
             self.io.write(what, self.geometry.block_at(first), run, class);
         }

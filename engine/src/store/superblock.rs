@@ -31,7 +31,6 @@ impl Store {
         self.medium.updates.lived_before.get_or_insert_with(|| found.clone());
         self.medium.superblock.lifetime = self.medium.lifetime(&self.io.ledger);
         self.medium.superblock.allocation_cursor = self.space.newest;
-        self.medium.superblock.uncompared = self.uncompared.save();
         (self.medium.updates.client_units, self.medium.updates.is_asked) = (self.io.ledger.client_units, false);
         self.medium.updates.marks_apart = self.medium.superblock.marks_apart();
         let places = copies(self.medium.superblock.geometry.device_bytes);

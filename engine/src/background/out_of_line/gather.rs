@@ -6,7 +6,7 @@ use crate::format::page::PageId;
 use crate::index::{NamedLbn, Uncompared};
 use crate::io::Io;
 use crate::schedule::Blocked;
-use crate::store::Store;
+use crate::store::{Medium, Store};
 use crate::tables::Tables;
 use crate::units::{Pbn, count, low_half};
 
@@ -27,9 +27,9 @@ impl OutOfLine {
             let next = self.asked.first().or_else(|| self.batch.next_unnamed());
             let Some(lbn) = next.filter(|_| self.has_room_for_candidate(&store.geometry)) else {
                 return if self.is_setting_aside {
-                    self.end_batch(&mut store.io, &mut store.uncompared)
+                    self.end_batch(&mut store.io, &mut store.uncompared, &mut store.medium)
                 } else {
-                    self.begin_sweep(&mut store.io, &store.tables, &mut store.uncompared)
+                    self.begin_sweep(&mut store.io, &store.tables, &mut store.uncompared, &mut store.medium)
                 };
             };
             let is_settled = store.tables.overlay(lbn).is_none();
@@ -86,21 +86,21 @@ impl OutOfLine {
     }
 
     /// Ends a batch that was set aside.
-    fn end_batch(&mut self, io: &mut Io, uncompared: &mut Uncompared) {
+    fn end_batch(&mut self, io: &mut Io, uncompared: &mut Uncompared, medium: &mut Medium) {
         self.sieve.await_all();
         self.stage = OutOfLineStage::Idle;
-        self.end_if_compared(io, uncompared);
+        self.end_if_compared(io, uncompared, medium);
         io.schedule.more_background = true;
     }
 
-    fn begin_sweep(&mut self, io: &mut Io, tables: &Tables, uncompared: &mut Uncompared) {
+    fn begin_sweep(&mut self, io: &mut Io, tables: &Tables, uncompared: &mut Uncompared, medium: &mut Medium) {
         self.forget_left(tables);
         self.candidates.sort_unstable();
         self.candidates.dedup();
         self.looked_up += count(self.candidates.len());
         self.stage = OutOfLineStage::Sweep(Pbn(0));
         if self.candidates.is_empty() {
-            self.end_sweep(io, uncompared);
+            self.end_sweep(io, uncompared, medium);
         }
         io.schedule.more_background = true;
     }

@@ -9,7 +9,7 @@ use crate::io::{Arrived, Io};
 use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::Space;
-use crate::store::Store;
+use crate::store::{Medium, Store};
 use crate::tables::Tables;
 use crate::units::Pbn;
 
@@ -46,7 +46,7 @@ impl OutOfLine {
             Sifted::NoRoom if self.sieve.is_writing() => self.waits = true,
             Sifted::NoRoom => self.give_up_sieve(&mut store.io, &mut store.space, &store.uncompared),
             Sifted::Found => self.go_on_comparing(store, scheme, answers),
-            Sifted::Over => self.end_pass(&mut store.io, &mut store.space, &mut store.uncompared),
+            Sifted::Over => self.end_pass(&mut store.io, &mut store.space, &mut store.uncompared, &mut store.medium),
         }
     }
 
@@ -75,9 +75,9 @@ impl OutOfLine {
     }
 
     /// Ends with the candidates of a pass: all of them were compared.
-    fn end_pass(&mut self, io: &mut Io, space: &mut Space, uncompared: &mut Uncompared) {
+    fn end_pass(&mut self, io: &mut Io, space: &mut Space, uncompared: &mut Uncompared, medium: &mut Medium) {
         self.sieve.end_pass(space);
-        self.end_sweep(io, uncompared);
+        self.end_sweep(io, uncompared, medium);
         self.blocked_aside = None;
         io.schedule.more_background = true;
     }

@@ -40,7 +40,7 @@ impl OutOfLine {
     pub(super) fn sweep(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, mut next: Pbn) {
         for _ in 0..PAGES_A_STEP {
             if next.0 >= store.geometry.data_blocks {
-                self.end_sweep(&store.io, &mut store.uncompared);
+                self.end_sweep(&store.io, &mut store.uncompared, &mut store.medium);
                 break;
             }
             let (id, _) = store.geometry.fingerprint_of(next);

@@ -97,8 +97,8 @@ impl Log {
 
 /// Writes units, and, at an opening, content that is written again with them.
 pub fn write_units(store: &mut Store, blocks: Vec<(Pbn, Slice)>, fua: bool) {
-    store.write_blocks(blocks, Class::Log, |store, first, units| {
-        let is_carrier = |pbn: &Pbn| store.space.pending.get(*pbn).is_some_and(|pending| pending.kind == Kind::Carrier);
+    store.write_blocks(blocks, Class::Log, |space, first, units| {
+        let is_carrier = |pbn: &Pbn| space.pending.get(*pbn).is_some_and(|pending| pending.kind == Kind::Carrier);
         let carriers = (0..count(units)).map(|i| first + i).filter(is_carrier).collect();
         IoFor::Units { units, carriers, fua }
     });
