@@ -25,7 +25,7 @@ use crate::io::{Io, Stage};
 use crate::map::Map;
 use crate::settings::Settings;
 use crate::space::Space;
-use crate::store::{Medium, Store};
+use crate::store::{Medium, Pool};
 use crate::tables::Tables;
 use crate::units::{Epoch, Lbn, Pbn, count, index};
 use std::collections::VecDeque;
@@ -135,16 +135,16 @@ impl Journal {
     }
 
     /// The content of a block is on the device, if `is_good`. Promises that have the content in the journal are made again by the block.
-    pub fn content_lies_there(&mut self, store: &mut Store, pbn: Pbn, is_good: bool) {
+    pub fn content_lies_there(&mut self, pool: &mut Pool, pbn: Pbn, is_good: bool) {
         let Some(slots) = self.on_the_way.remove(&pbn).filter(|_| is_good) else { return };
-        let (epoch, open) = (store.tables.open.number, &self.open);
+        let (epoch, open) = (pool.tables.open.number, &self.open);
         let by_block = |SlotContent { lbn, slot, name: proof }: SlotContent| {
-            let means_it = store.tables.open.points.get(lbn) == Some(MapEntry::Block { pbn, slot });
+            let means_it = pool.tables.open.points.get(lbn) == Some(MapEntry::Block { pbn, slot });
             let order = open.orders.get(&lbn).filter(|_| means_it && open.by_content.contains_key(&lbn))?;
             Some(PendingPromise { order: *order, promise: Promise { epoch, what: Promised::Link { lbn, pbn, slot, proof } } })
         };
         let promises = slots.into_iter().filter_map(by_block).collect();
-        self.remember(store, promises);
+        self.remember(pool, promises);
     }
 
     /// Whether the journal has little room for further contents, and content that is being written will free some.
@@ -189,9 +189,9 @@ impl Journal {
     }
 
     /// Whether the journal, if there is one, has room for one more content of the open epoch.
-    pub fn may_promise_content(&self, store: &Store) -> bool {
-        !store.settings.facts.keeps_journal
-            || self.open.contents < self.contents_max(&store.settings) && self.content_has_block(&store.io, &store.tables, &store.space)
+    pub fn may_promise_content(&self, pool: &Pool) -> bool {
+        !pool.settings.facts.keeps_journal
+            || self.open.contents < self.contents_max(&pool.settings) && self.content_has_block(&pool.io, &pool.tables, &pool.space)
     }
 
     /// The number of contents in the journal, and of those that it names in packs. The next server, whose index is empty, may need a free
@@ -218,14 +218,14 @@ impl Journal {
     /// Promises the ranges that the sealed epoch has deferred to the open one, since the promises of the sealed epoch are forgotten when it
     /// is durable. During replay all promises stay until the last is durable; a range promised again would undo promises that are not
     /// applied yet.
-    pub fn promise_again(&mut self, store: &mut Store) {
-        if !store.settings.facts.keeps_journal || store.io.stage == Stage::Replaying {
+    pub fn promise_again(&mut self, pool: &mut Pool) {
+        if !pool.settings.facts.keeps_journal || pool.io.stage == Stage::Replaying {
             return;
         }
-        let (order, epoch) = (self.order, store.tables.open.number);
-        let put_off = store.tables.open.ranges.iter().map(|(&first, &end)| Promised::Unmap { first, end });
+        let (order, epoch) = (self.order, pool.tables.open.number);
+        let put_off = pool.tables.open.ranges.iter().map(|(&first, &end)| Promised::Unmap { first, end });
         let promises = put_off.map(|what| PendingPromise { order, promise: Promise { epoch, what } }).collect();
-        self.remember(store, promises);
+        self.remember(pool, promises);
     }
 
     /// A discard in the open epoch has unmapped an LBN: earlier promises for it no longer count.
@@ -236,19 +236,19 @@ impl Journal {
     }
 
     /// Puts the promises of a request into the journal, before the request is acknowledged.
-    pub fn remember(&mut self, store: &mut Store, pending: Vec<PendingPromise>) {
+    pub fn remember(&mut self, pool: &mut Pool, pending: Vec<PendingPromise>) {
         let mut promises = Vec::with_capacity(pending.len());
         for PendingPromise { order, promise } in pending {
-            if promise.epoch <= store.medium.superblock.last_epoch {
+            if promise.epoch <= pool.medium.superblock.last_epoch {
                 continue;
             }
             if let Promised::Link { lbn, .. } | Promised::Content { lbn, .. } | Promised::Zero { lbn } = promise.what {
                 let later = |of_epoch: &EpochPromises| of_epoch.orders.get(&lbn).is_some_and(|&o| o > order);
                 let is_overtaken = later(&self.open) || later(&self.committing);
                 let in_doubt =
-                    matches!(promise.what, Promised::Link { pbn, slot, .. } if Self::is_in_doubt(&store.space, &store.medium, pbn, slot));
+                    matches!(promise.what, Promised::Link { pbn, slot, .. } if Self::is_in_doubt(&pool.space, &pool.medium, pbn, slot));
                 let is_content = matches!(promise.what, Promised::Content { .. });
-                let of_epoch = self.of(promise.epoch, store.tables.open.number);
+                let of_epoch = self.of(promise.epoch, pool.tables.open.number);
                 if is_overtaken {
                     of_epoch.contents -= u64::from(is_content);
                     continue;
@@ -258,14 +258,14 @@ impl Journal {
                 self.open.give_back(lbn);
                 self.committing.give_back(lbn);
                 if is_content {
-                    self.of(promise.epoch, store.tables.open.number).by_content.insert(lbn, ());
+                    self.of(promise.epoch, pool.tables.open.number).by_content.insert(lbn, ());
                 }
             }
-            self.of(promise.epoch, store.tables.open.number).records += 1;
+            self.of(promise.epoch, pool.tables.open.number).records += 1;
             promises.push(promise);
         }
         if !promises.is_empty() {
-            store.io.out.push(Action::Remember(promises));
+            pool.io.out.push(Action::Remember(promises));
         }
     }
 }

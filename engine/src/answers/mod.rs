@@ -19,7 +19,7 @@ use crate::map::Map;
 use crate::schedule::Task;
 use crate::settings::{Persistence, Settings};
 use crate::space::Space;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::{Tables, Wanted};
 use crate::units::{Lbn, Pbn};
 
@@ -122,7 +122,7 @@ impl Answers {
     }
 
     /// Ends one part of a request, which is in its place unless there is a failure. The last part ends the request.
-    pub fn finish_part(&mut self, store: &mut Store, request: RequestId, failure: Option<Failure>) {
+    pub fn finish_part(&mut self, pool: &mut Pool, request: RequestId, failure: Option<Failure>) {
         let pending = self.pending(request);
         pending.failure = pending.failure.or(failure);
         pending.left -= 1;
@@ -132,61 +132,61 @@ impl Answers {
         let Some(pending) = self.pending.remove(&request) else { return };
         if request == REPLAYED {
             self.replayed = Some(pending.failure.is_none());
-            return store.io.schedule.push(Task::Replay);
+            return pool.io.schedule.push(Task::Replay);
         }
         if request != REPLAYED && request.0 & MOVING != 0 {
             // Nobody waits for it but the job that has begun it; its content is promised already, or durable.
             if pending.failure.is_none() {
-                self.journal.remember(store, pending.promises);
+                self.journal.remember(pool, pending.promises);
             }
-            return store.io.schedule.push(Task::Part);
+            return pool.io.schedule.push(Task::Part);
         }
         match (pending.failure, pending.durable) {
             (Some(failure), _) => {
                 if failure == Failure::Full {
-                    store.io.ledger.sent_back(pending.counted);
+                    pool.io.ledger.sent_back(pending.counted);
                 }
-                store.space.refuse(&mut store.io, request, failure);
+                pool.space.refuse(&mut pool.io, request, failure);
             }
-            (None, Some(why)) => self.wait_for_commit(store, request, why),
+            (None, Some(why)) => self.wait_for_commit(pool, request, why),
             (None, None) => {
-                self.journal.remember(store, pending.promises);
-                store.io.reply(request, Reply::Done);
+                self.journal.remember(pool, pending.promises);
+                pool.io.reply(request, Reply::Done);
             }
         }
     }
 
     /// Ends the parts that wait for the content of a block. `good`: it is on the device.
-    pub fn content_arrived(&mut self, store: &mut Store, pbn: Pbn, good: bool) {
+    pub fn content_arrived(&mut self, pool: &mut Pool, pbn: Pbn, good: bool) {
         for request in self.content_waiters.remove(&pbn).into_iter().flatten() {
-            self.finish_part(store, request, (!good).then_some(Failure::Io));
+            self.finish_part(pool, request, (!good).then_some(Failure::Io));
         }
     }
 
     /// Lets a client's flush wait for every epoch with writes that were acknowledged before it (R5).
-    pub fn flush(&mut self, store: &mut Store, request: RequestId) {
-        store.io.ledger.client_flushes += 1;
-        self.wait_for_commit(store, request, Wanted::Flush);
+    pub fn flush(&mut self, pool: &mut Pool, request: RequestId) {
+        pool.io.ledger.client_flushes += 1;
+        self.wait_for_commit(pool, request, Wanted::Flush);
     }
 
     /// Answers a request when everything before it is durable.
-    fn wait_for_commit(&mut self, store: &mut Store, request: RequestId, why: Wanted) {
+    fn wait_for_commit(&mut self, pool: &mut Pool, request: RequestId, why: Wanted) {
         // A write that waits only because the journal had no room for its promise did not ask for durability, so it does not report the
         // loss.
-        if store.io.failed || why != Wanted::Space && std::mem::take(&mut self.journal.lost) {
-            return store.space.refuse(&mut store.io, request, Failure::Io);
+        if pool.io.failed || why != Wanted::Space && std::mem::take(&mut self.journal.lost) {
+            return pool.space.refuse(&mut pool.io, request, Failure::Io);
         }
-        if !store.tables.open.is_empty() {
-            store.tables.open.waiters.push(request);
-            if store.tables.open.wanted.is_none() {
-                store.tables.open.wanted = Some(why);
-                self.anticipation.wanted(store.io.now, store.settings.anticipation_ms, store.settings.knobs.anticipates_by_shares);
+        if !pool.tables.open.is_empty() {
+            pool.tables.open.waiters.push(request);
+            if pool.tables.open.wanted.is_none() {
+                pool.tables.open.wanted = Some(why);
+                self.anticipation.wanted(pool.io.now, pool.settings.anticipation_ms, pool.settings.knobs.anticipates_by_shares);
             }
             return;
         }
-        match &mut store.tables.committing {
+        match &mut pool.tables.committing {
             Some(epoch) => epoch.waiters.push(request),
-            None => store.io.reply(request, Reply::Done),
+            None => pool.io.reply(request, Reply::Done),
         }
     }
 
@@ -200,8 +200,8 @@ impl Answers {
     }
 
     /// Fails all parts that wait for content: after a failed write or flush (A5), or where they have waited long enough for room.
-    pub fn fail_content_waiters(&mut self, store: &mut Store, failure: Failure) {
+    pub fn fail_content_waiters(&mut self, pool: &mut Pool, failure: Failure) {
         let waiters = std::mem::take(&mut self.content_waiters);
-        waiters.into_values().flatten().for_each(|request| self.finish_part(store, request, Some(failure)));
+        waiters.into_values().flatten().for_each(|request| self.finish_part(pool, request, Some(failure)));
     }
 }

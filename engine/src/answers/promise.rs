@@ -4,7 +4,7 @@ use super::Answers;
 use super::journal::{Journal, NamedContent, PendingPromise};
 use crate::interface::{Promise, Promised, RequestId};
 use crate::io::Stage;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::Wanted;
 use crate::units::{Epoch, Lbn, Pbn};
 
@@ -12,24 +12,24 @@ impl Answers {
     /// Notes the promise of a request that maps an LBN to this slot of a block, from this epoch on.
     pub fn promise_block(
         &mut self,
-        store: &mut Store,
+        pool: &mut Pool,
         request: RequestId,
         epoch: Epoch,
         lbn: Lbn,
         (pbn, slot): (Pbn, u8),
         content: NamedContent<'_>,
     ) {
-        if !store.settings.facts.keeps_journal || store.io.stage == Stage::Replaying {
+        if !pool.settings.facts.keeps_journal || pool.io.stage == Stage::Replaying {
             return;
         }
         let (is_held_back, has_block, contents_max) = (
-            store.is_held_back(pbn),
-            self.journal.content_has_block(&store.io, &store.tables, &store.space),
-            self.journal.contents_max(&store.settings),
+            pool.is_held_back(pbn),
+            self.journal.content_has_block(&pool.io, &pool.tables, &pool.space),
+            self.journal.contents_max(&pool.settings),
         );
-        let is_in_doubt = Journal::is_in_doubt(&store.space, &store.medium, pbn, slot);
+        let is_in_doubt = Journal::is_in_doubt(&pool.space, &pool.medium, pbn, slot);
         // The carrier of a committing epoch may not become durable, so the promise cannot name it.
-        let has_no_name = is_held_back || is_in_doubt && store.space.is_of_scheme(pbn);
+        let has_no_name = is_held_back || is_in_doubt && pool.space.is_of_scheme(pbn);
         let pending = self.pending(request);
         if pending.durable.is_some() {
             return;
@@ -39,24 +39,24 @@ impl Answers {
             return;
         }
         if !has_no_name {
-            if store.space.pending.get(pbn).is_some_and(|block| block.held.is_some()) {
+            if pool.space.pending.get(pbn).is_some_and(|block| block.held.is_some()) {
                 pending.left += 1;
                 self.content_waiters.entry(pbn).or_default().push(request);
             }
-            return self.promise(store, request, epoch, Promised::Link { lbn, pbn, slot, proof: content.name });
+            return self.promise(pool, request, epoch, Promised::Link { lbn, pbn, slot, proof: content.name });
         }
-        let of_epoch = self.journal.of(epoch, store.tables.open.number);
+        let of_epoch = self.journal.of(epoch, pool.tables.open.number);
         if of_epoch.contents >= contents_max {
             self.pending(request).durable = Some(Wanted::Space);
             return;
         }
         of_epoch.contents += 1;
-        self.promise(store, request, epoch, Promised::Content { lbn, content: content.slice.clone() });
+        self.promise(pool, request, epoch, Promised::Content { lbn, content: content.slice.clone() });
     }
 
     /// Notes a promise of a request, which the commit of this epoch will make durable.
-    pub fn promise(&mut self, store: &mut Store, request: RequestId, epoch: Epoch, what: Promised) {
-        if !store.settings.facts.keeps_journal {
+    pub fn promise(&mut self, pool: &mut Pool, request: RequestId, epoch: Epoch, what: Promised) {
+        if !pool.settings.facts.keeps_journal {
             return;
         }
         self.journal.order += 1;
@@ -64,12 +64,12 @@ impl Answers {
         if let Promised::Unmap { first, end } = what {
             // Writes to these LBNs that are not acknowledged yet are older, and their promises no longer count. So this promise has to be
             // in the journal from now on, although its own request may wait longer (FUA, or parts of blocks that are written).
-            let committing = store.tables.committing.iter().flat_map(|epoch| epoch.points.range(first, end));
+            let committing = pool.tables.committing.iter().flat_map(|epoch| epoch.points.range(first, end));
             let overtaken: Vec<Lbn> = committing.map(|(lbn, _)| lbn).collect();
             overtaken.into_iter().for_each(|lbn| {
                 self.journal.open.orders.insert(lbn, order);
             });
-            return self.journal.remember(store, vec![PendingPromise { order, promise: Promise { epoch, what } }]);
+            return self.journal.remember(pool, vec![PendingPromise { order, promise: Promise { epoch, what } }]);
         }
         if let Some(pending) = self.pending.get_mut(&request).filter(|p| p.durable.is_none()) {
             pending.promises.push(PendingPromise { order, promise: Promise { epoch, what } });

@@ -8,7 +8,7 @@ use crate::format::unit;
 use crate::interface::{Class, Promised};
 use crate::io::{IoFor, READ_RETRIES};
 use crate::map::Map;
-use crate::store::{Keys, Store};
+use crate::store::{Keys, Pool};
 use crate::units::{BLOCK_SIZE, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -95,10 +95,10 @@ impl Proofs {
     }
 
     /// Writes blocks again with the content that was found.
-    pub fn write_again(&mut self, store: &mut Store, blocks: Vec<(Pbn, Slice)>) {
-        if !store.io.failed {
+    pub fn write_again(&mut self, pool: &mut Pool, blocks: Vec<(Pbn, Slice)>) {
+        if !pool.io.failed {
             self.blocks_under_way += count(blocks.len());
-            store.write_blocks(blocks, Class::Data, |_, _, blocks| IoFor::ProvedContent(count(blocks)));
+            pool.write_blocks(blocks, Class::Data, |_, _, blocks| IoFor::ProvedContent(count(blocks)));
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::schedule::Task;
 use crate::scheme::Scheme;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::units::Pbn;
 use std::collections::BTreeSet;
 
@@ -31,18 +31,18 @@ struct Round {
 impl Marking {
     /// Goes on as far as possible.
     #[cold]
-    pub fn go_on(&mut self, store: &mut Store, scheme: &mut Scheme) {
-        while store.io.may_mark() {
+    pub fn go_on(&mut self, pool: &mut Pool, scheme: &mut Scheme) {
+        while pool.io.may_mark() {
             if self.round.is_none() {
-                let found = store.contents.suspects.take_unmarked();
+                let found = pool.contents.suspects.take_unmarked();
                 self.round = found.map(|(unmarked, find)| Round { find, unmarked, relies_on: None, has_changed: false });
             }
             let Some(round) = &mut self.round else { return };
-            if !round.is_durable(store, scheme) {
+            if !round.is_durable(pool, scheme) {
                 return;
             }
-            let waited = store.contents.suspects.keep(round.find);
-            store.io.schedule.ready.extend(waited);
+            let waited = pool.contents.suspects.keep(round.find);
+            pool.io.schedule.ready.extend(waited);
             self.round = None;
         }
     }
@@ -50,35 +50,35 @@ impl Marking {
 
 impl Round {
     /// Goes on. Returns whether all of it is durable.
-    fn is_durable(&mut self, store: &mut Store, scheme: &mut Scheme) -> bool {
-        self.change_entries(store);
-        self.has_changed |= !store.contents.suspects.pages.is_empty();
-        store.send_marked_pages();
+    fn is_durable(&mut self, pool: &mut Pool, scheme: &mut Scheme) -> bool {
+        self.change_entries(pool);
+        self.has_changed |= !pool.contents.suspects.pages.is_empty();
+        pool.send_marked_pages();
         if !self.unmarked.is_empty() {
             return false;
         }
-        if !store.contents.suspects.pages.is_empty() {
-            scheme.confirm(store);
+        if !pool.contents.suspects.pages.is_empty() {
+            scheme.confirm(pool);
             return false;
         }
-        let relies_on = *self.relies_on.get_or_insert(if self.has_changed { store.io.durability.now() } else { 0 });
-        let is_durable = relies_on <= store.io.durability.mark;
-        if !is_durable && !store.medium.is_busy {
-            scheme.update_superblock(store);
+        let relies_on = *self.relies_on.get_or_insert(if self.has_changed { pool.io.durability.now() } else { 0 });
+        let is_durable = relies_on <= pool.io.durability.mark;
+        if !is_durable && !pool.medium.is_busy {
+            scheme.update_superblock(pool);
         }
         is_durable
     }
 
-    fn change_entries(&mut self, store: &mut Store) {
+    fn change_entries(&mut self, pool: &mut Pool) {
         let mut waits = 0;
         self.unmarked.retain(|&pbn| {
-            if waits >= store.tables.pages.waiting_max() {
+            if waits >= pool.tables.pages.waiting_max() {
                 return true;
             }
-            match store.mark_suspect(pbn) {
+            match pool.mark_suspect(pbn) {
                 Ok(is_done) => !is_done,
                 Err(page) => {
-                    store.tables.wait(&mut store.io, page, Task::Mark);
+                    pool.tables.wait(&mut pool.io, page, Task::Mark);
                     waits += 1;
                     true
                 }

@@ -93,14 +93,14 @@ impl OutOfLine {
     /// The work on a volume that was opened: what somebody had asked for goes on.
     pub fn new(store: &Store) -> Self {
         let mut asked = Ranges::new(RANGES_MAX);
-        if store.settings.finds_out_of_line() {
-            store.uncompared.asked().for_each(|(first, end)| asked.add(first, end));
+        if store.pool.settings.finds_out_of_line() {
+            store.volume.uncompared.asked().for_each(|(first, end)| asked.add(first, end));
         }
         Self {
             stage: OutOfLineStage::Idle,
-            batch: store.skipped.another(),
+            batch: store.volume.skipped.another(),
             candidates: Vec::new(),
-            sieve: Sieve::new(store.sieve_bytes(), &store.geometry),
+            sieve: Sieve::new(store.pool.sieve_bytes(), &store.pool.geometry),
             blocked_aside: None,
             known: BlocksRead::default(),
             reading: 0,
@@ -121,13 +121,13 @@ impl OutOfLine {
     /// Does what somebody asked for.
     #[cold]
     pub fn order(&mut self, store: &mut Store, order: Deduplicate) {
-        let now = store.io.now;
-        store.uncompared.pause(&mut store.medium.superblock, order == Deduplicate::Pause, now);
+        let now = store.pool.io.now;
+        store.volume.uncompared.pause(&mut store.pool.medium.superblock, order == Deduplicate::Pause, now);
         if let Deduplicate::Range { first, end } = order {
-            let end = end.min(Lbn(store.geometry.logical_blocks));
-            if store.settings.finds_out_of_line() && first < end {
+            let end = end.min(Lbn(store.pool.geometry.logical_blocks));
+            if store.pool.settings.finds_out_of_line() && first < end {
                 self.asked.add(first, end);
-                store.uncompared.ask(&mut store.medium.superblock, first, end, now);
+                store.volume.uncompared.ask(&mut store.pool.medium.superblock, first, end, now);
             }
         }
         self.pause = None;
@@ -140,11 +140,11 @@ impl OutOfLine {
 
     pub fn counts(&self, store: &Store) -> OutOfLineCounts {
         let is_passing = matches!(self.stage, OutOfLineStage::Sieve);
-        let asked_aside = if store.uncompared.is_asked { self.sieve.awaited() } else { 0 };
+        let asked_aside = if store.volume.uncompared.is_asked { self.sieve.awaited() } else { 0 };
         OutOfLineCounts {
-            is_on: store.settings.finds_out_of_line(),
-            is_paused: store.uncompared.is_paused,
-            skipped: store.skipped.counts(),
+            is_on: store.pool.settings.finds_out_of_line(),
+            is_paused: store.volume.uncompared.is_paused,
+            skipped: store.volume.skipped.counts(),
             taken: self.batch.counts(),
             asked_lbns: self.asked.lbns() + asked_aside,
             aside_lbns: self.sieve.aside() - asked_aside,
@@ -155,7 +155,7 @@ impl OutOfLine {
                 OutOfLineStage::Sieve => self.sieve.sieved_pages(),
                 _ => 0,
             },
-            pages: store.geometry.pages_of_blocks(Region::Fingerprints),
+            pages: store.pool.geometry.pages_of_blocks(Region::Fingerprints),
             looked_up: self.looked_up,
             linked: self.linked,
             read_units: self.read_units,
@@ -164,47 +164,49 @@ impl OutOfLine {
 
     /// Does a little of it, and counts what it reads for that.
     pub fn go_on(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
-        let before = store.io.ledger.read_units();
+        let before = store.pool.io.ledger.read_units();
         self.do_a_little(store, scheme, answers);
-        self.read_units += store.io.ledger.read_units() - before;
+        self.read_units += store.pool.io.ledger.read_units() - before;
     }
 
     fn do_a_little(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
         self.waits = self.reading > 0;
-        if is_save_due(&store.io, &store.uncompared, &store.medium) {
-            scheme.update_superblock(store);
+        if is_save_due(&store.pool.io, &store.volume.uncompared, &store.pool.medium) {
+            scheme.update_superblock(&mut store.pool);
         }
-        if self.gives_room_back(&store.space) {
-            self.give_up_sieve(&mut store.io, &mut store.space, &store.uncompared);
+        if self.gives_room_back(&store.pool.space) {
+            self.give_up_sieve(&mut store.pool.io, &mut store.pool.space, &store.volume.uncompared);
         }
         if self.sets_aside_meanwhile(store) {
             self.set_aside_meanwhile(store);
         }
-        if self.rests(store) || self.pause.is_some_and(|until| store.io.now < until) {
+        if self.rests(store) || self.pause.is_some_and(|until| store.pool.io.now < until) {
             return;
         }
         self.pause = None;
-        self.makes_room |= store.space.is_full();
+        self.makes_room |= store.pool.space.is_full();
         match self.stage {
-            OutOfLineStage::Idle if self.is_pass_due(&store.uncompared, &store.geometry) => self.begin_pass(&mut store.io, &store.tables),
+            OutOfLineStage::Idle if self.is_pass_due(&store.volume.uncompared, &store.pool.geometry) => {
+                self.begin_pass(&mut store.pool.io, &store.pool.tables)
+            }
             OutOfLineStage::Idle => {
                 self.blocked_aside = None;
                 if self.batch.is_empty() {
-                    std::mem::swap(&mut self.batch, &mut store.skipped);
-                    store.uncompared.begin();
+                    std::mem::swap(&mut self.batch, &mut store.volume.skipped);
+                    store.volume.uncompared.begin();
                     self.sieve.await_all();
                 }
-                self.stage = OutOfLineStage::Await(store.tables.open.number);
-                store.io.schedule.more_background = true;
+                self.stage = OutOfLineStage::Await(store.pool.tables.open.number);
+                store.pool.io.schedule.more_background = true;
             }
-            OutOfLineStage::Await(epoch) if !store.tables.is_durable(epoch) => self.wait_for_commit(&store.io),
+            OutOfLineStage::Await(epoch) if !store.pool.tables.is_durable(epoch) => self.wait_for_commit(&store.pool.io),
             OutOfLineStage::Await(_) => {
-                self.is_setting_aside = self.sets_aside(&store.io, &store.space);
+                self.is_setting_aside = self.sets_aside(&store.pool.io, &store.pool.space);
                 if !self.is_setting_aside {
                     self.candidates = self.batch.take_named();
                 }
                 self.stage = OutOfLineStage::Gather;
-                store.io.schedule.more_background = true;
+                store.pool.io.schedule.more_background = true;
             }
             OutOfLineStage::Gather => self.gather(store),
             OutOfLineStage::Sweep(next) => self.sweep(store, scheme, answers, next),
@@ -215,20 +217,20 @@ impl OutOfLine {
     /// Waits for a page that is being read, by one of this number of reads.
     fn wait(&mut self, store: &mut Store, id: PageId, reads: u64) {
         self.pause_after_reads(store, reads);
-        store.tables.wait(&mut store.io, id, Task::OutOfLine);
+        store.pool.tables.wait(&mut store.pool.io, id, Task::OutOfLine);
     }
 
     /// Waits for reads, and then for as long as their rate asks for.
     fn pause_after_reads(&mut self, store: &Store, reads: u64) {
         self.waits = true;
-        let rate = store.settings.knobs.out_of_line_reads_per_second;
-        let share = u64::from(store.adaptation.allowance().out_of_line);
-        let rate = if self.makes_room || is_urgent(&store.space, &store.uncompared) {
+        let rate = store.pool.settings.knobs.out_of_line_reads_per_second;
+        let share = u64::from(store.volume.adaptation.allowance().out_of_line);
+        let rate = if self.makes_room || is_urgent(&store.pool.space, &store.volume.uncompared) {
             rate.saturating_mul(URGENT)
         } else {
             (rate.saturating_mul(share) / 100).max(1)
         };
-        self.pause = Some(store.io.now.plus_ns((reads * 1_000_000_000).div_ceil(rate)));
+        self.pause = Some(store.pool.io.now.plus_ns((reads * 1_000_000_000).div_ceil(rate)));
     }
 
     /// Waits until the open epoch may be durable.

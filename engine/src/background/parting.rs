@@ -17,7 +17,7 @@ use crate::format::superblock::PROTECTED_MAX;
 use crate::io::{Io, Stage};
 use crate::requests::Requests;
 use crate::schedule::Task;
-use crate::store::{Medium, Store};
+use crate::store::{Medium, Pool};
 use crate::units::Lbn;
 
 /// The most blocks that are moved at a time.
@@ -80,7 +80,7 @@ impl Parting {
 
     /// Goes on with it, a little.
     #[cold]
-    pub fn go_on(&mut self, store: &mut Store, requests: &mut Requests, answers: &mut Answers) {
+    pub fn go_on(&mut self, pool: &mut Pool, requests: &mut Requests, answers: &mut Answers) {
         self.waits = false;
         self.moving.retain(|&lbn| answers.is_moving(lbn));
         for _ in 0..LBNS_A_TURN {
@@ -99,20 +99,20 @@ impl Parting {
                 self.done_below(lbn + 1);
                 continue;
             }
-            match next(store, lbn) {
+            match next(pool, lbn) {
                 Ok(Next::Skip { end }) => self.done_below(end),
                 Ok(Next::Move) => {
-                    requests.begin_move(&mut store.io, answers, lbn);
+                    requests.begin_move(&mut pool.io, answers, lbn);
                     self.moving.push(lbn);
                     self.done_below(lbn + 1);
                 }
                 Err(page) => {
                     self.waits = true;
-                    return store.tables.wait(&mut store.io, page, Task::Part);
+                    return pool.tables.wait(&mut pool.io, page, Task::Part);
                 }
             }
         }
-        store.io.schedule.more_background = true;
+        pool.io.schedule.more_background = true;
     }
 
     /// Takes what lies before `end` out of the range that is being looked at.
@@ -133,20 +133,20 @@ enum Next {
 }
 
 /// Whether the block of an LBN is to be moved. `Err`: this page has to be read first.
-fn next(store: &mut Store, lbn: Lbn) -> Result<Next, PageId> {
+fn next(pool: &mut Pool, lbn: Lbn) -> Result<Next, PageId> {
     let skip = Ok(Next::Skip { end: lbn + 1 });
-    if store.tables.overlay(lbn).is_none() {
-        let (end, is_blank) = store.tables.map_page(&mut store.io, lbn);
+    if pool.tables.overlay(lbn).is_none() {
+        let (end, is_blank) = pool.tables.map_page(&mut pool.io, lbn);
         if is_blank {
             return Ok(Next::Skip { end });
         }
     }
-    let Some(MapEntry::Block { pbn, slot }) = store.tables.lookup(&mut store.io, lbn)? else { return skip };
-    if let Some(pending) = store.space.pending.get(pbn) {
+    let Some(MapEntry::Block { pbn, slot }) = pool.tables.lookup(&mut pool.io, lbn)? else { return skip };
+    if let Some(pending) = pool.space.pending.get(pbn) {
         // Nothing is linked to a pending block without a fingerprint.
         return if pending.kind == Kind::Checksum { skip } else { Ok(Next::Move) };
     }
-    let entry = store.settled_entry(pbn)?;
+    let entry = pool.settled_entry(pbn)?;
     let is_apart = slot == 0 && entry.kind == Kind::Checksum && entry.short().is_none() && !entry.is_suspect();
     if is_apart { skip } else { Ok(Next::Move) }
 }

@@ -14,7 +14,7 @@ use crate::interface::Notice;
 use crate::io::{Io, Stage};
 use crate::schedule::Task;
 use crate::space::{GRANULE_BLOCKS, Space};
-use crate::store::Store;
+use crate::store::{Pool, Store};
 use crate::tables::Access;
 use crate::units::{Pbn, Time, count, index};
 
@@ -116,46 +116,46 @@ impl IndexRebuild {
     /// Does a little of it. `is_recounting`: a recount is still to show which blocks without a fingerprint have links.
     pub fn go_on(&mut self, store: &mut Store, is_recounting: bool) {
         self.waits = false;
-        if self.finished || store.io.stage != Stage::Serving {
+        if self.finished || store.pool.io.stage != Stage::Serving {
             return;
         }
         for _ in 0..PAGES_A_STEP {
             if self.pending_reads.is_under_way() {
-                return self.read_blocks(store);
+                return self.read_blocks(&mut store.pool);
             }
-            if self.done >= self.pages || store.index.entries() == store.index.capacity() {
+            if self.done >= self.pages || store.pool.index.entries() == store.pool.index.capacity() {
                 return self.end(store, is_recounting);
             }
-            if self.waits_for_counts(&store.space, &store.index) {
+            if self.waits_for_counts(&store.pool.space, &store.pool.index) {
                 return;
             }
             let id = self.page(self.done);
-            if store.has_no_fingerprints(id) {
-                self.saw_page(&mut store.space);
+            if store.pool.has_no_fingerprints(id) {
+                self.saw_page(&mut store.pool.space);
                 continue;
             }
-            let Store { io, tables, .. } = store;
+            let Pool { io, tables, .. } = &mut store.pool;
             tables.load_ahead(io, (self.done..self.pages).map(|back| self.page(back)));
             match tables.ensure(io, id) {
                 Access::Loading => {
                     self.waits = true;
-                    return store.tables.wait(&mut store.io, id, Task::RebuildIndex);
+                    return store.pool.tables.wait(&mut store.pool.io, id, Task::RebuildIndex);
                 }
                 Access::Unreadable => {
                     self.left_some_out = true;
-                    store.space.carriers.saw(0, true);
+                    store.pool.space.carriers.saw(0, true);
                 }
-                Access::Ready(_) => match store.unnamed_on(id) {
-                    Ok(unnamed) => self.offer_page(store, id, unnamed),
+                Access::Ready(_) => match store.pool.unnamed_on(id) {
+                    Ok(unnamed) => self.offer_page(&mut store.pool, id, unnamed),
                     Err(counts) => {
                         self.waits = true;
-                        return store.tables.wait(&mut store.io, counts, Task::RebuildIndex);
+                        return store.pool.tables.wait(&mut store.pool.io, counts, Task::RebuildIndex);
                     }
                 },
             }
-            self.saw_page(&mut store.space);
+            self.saw_page(&mut store.pool.space);
         }
-        store.io.schedule.more_background = true;
+        store.pool.io.schedule.more_background = true;
     }
 
     fn saw_page(&mut self, space: &mut Space) {
@@ -165,26 +165,26 @@ impl IndexRebuild {
 
     /// Ends the pass: all entries that there is room for are in.
     fn end(&mut self, store: &mut Store, is_recounting: bool) {
-        if store.fingerprints_are_on_their_way() {
+        if store.pool.fingerprints_are_on_their_way() {
             // These entries are found once a commit has settled them.
             self.pending_reads.pause = None;
             return;
         }
         self.finished = true;
-        let is_all_named = !self.saw_deferred && store.io.ledger.deferred == 0;
-        if store.index.rebuild_ended(self.done >= self.pages && !self.left_some_out) && is_all_named {
-            store.skipped.clear();
-            store.uncompared.forget_skipped(&mut store.medium.superblock);
+        let is_all_named = !self.saw_deferred && store.pool.io.ledger.deferred == 0;
+        if store.pool.index.rebuild_ended(self.done >= self.pages && !self.left_some_out) && is_all_named {
+            store.volume.skipped.clear();
+            store.volume.uncompared.forget_skipped(&mut store.pool.medium.superblock);
         }
         let Self { entries, named, unnamed, .. } = *self;
         let unnamed = unnamed.saturating_sub(named);
-        let goes_on = self.goes_again || is_recounting && !store.tables.has_records();
-        store.io.notice(Notice::IndexRebuilt { entries, named, unnamed, goes_on });
-        self.begin_again(&mut store.io, &mut store.space);
+        let goes_on = self.goes_again || is_recounting && !store.pool.tables.has_records();
+        store.pool.io.notice(Notice::IndexRebuilt { entries, named, unnamed, goes_on });
+        self.begin_again(&mut store.pool.io, &mut store.pool.space);
     }
 
-    fn offer_page(&mut self, store: &mut Store, id: PageId, unnamed: Vec<Pbn>) {
-        let Store { tables, space, index: entries, contents, geometry, settings, .. } = store;
+    fn offer_page(&mut self, pool: &mut Pool, id: PageId, unnamed: Vec<Pbn>) {
+        let Pool { tables, space, index: entries, contents, geometry, settings, .. } = pool;
         let first = geometry.first_pbn(id);
         let blocks = GRANULE_BLOCKS.min(geometry.data_blocks - first.0);
         let in_use = space.census.kept + space.census.unique + space.census.shared;

@@ -11,7 +11,7 @@ use crate::format::unit;
 use crate::interface::Class;
 use crate::io::{Arrived, Io, IoFor};
 use crate::schedule::Task;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::Access;
 use crate::units::{Pbn, count, index};
 
@@ -22,88 +22,88 @@ const RUN_BLOCKS_A_READ: u64 = 8;
 
 impl IndexRebuild {
     /// Reads the next blocks for the page that was seen last.
-    pub(super) fn read_blocks(&mut self, store: &mut Store) {
+    pub(super) fn read_blocks(&mut self, pool: &mut Pool) {
         if self.pending_reads.reading > 0 {
             self.waits = true;
             return;
         }
-        if self.pending_reads.pause.is_some_and(|until| store.io.now < until) {
+        if self.pending_reads.pause.is_some_and(|until| pool.io.now < until) {
             return;
         }
         self.pending_reads.pause = None;
         // In an index that is this full most slots find their bucket filled.
-        if store.index.entries() >= store.index.capacity() / 8 * 7 {
+        if pool.index.entries() >= pool.index.capacity() / 8 * 7 {
             self.left_some_out |= !self.pending_reads.carriers.is_empty();
             self.pending_reads.carriers.clear();
         }
         let (mut asked, mut cost) = (0, 0);
         while asked < READS_AT_ONCE {
-            let Some((first, blocks)) = self.pending_reads.take_run(&store.geometry) else { break };
+            let Some((first, blocks)) = self.pending_reads.take_run(&pool.geometry) else { break };
             asked += 1;
             cost += 1 + (blocks - 1) / RUN_BLOCKS_A_READ;
-            (0..blocks).for_each(|i| store.space.pin(first + i));
-            let at = store.geometry.block_at(first);
-            store.io.read(IoFor::ReadForFingerprint { first }, at, index(blocks), true, Class::Data);
+            (0..blocks).for_each(|i| pool.space.pin(first + i));
+            let at = pool.geometry.block_at(first);
+            pool.io.read(IoFor::ReadForFingerprint { first }, at, index(blocks), true, Class::Data);
         }
         while let (Some(&pbn), true) = (self.pending_reads.carriers.last(), asked < READS_AT_ONCE) {
-            let (id, at) = store.geometry.fingerprint_of(pbn);
-            let entry = match store.tables.ensure(&mut store.io, id) {
+            let (id, at) = pool.geometry.fingerprint_of(pbn);
+            let entry = match pool.tables.ensure(&mut pool.io, id) {
                 Access::Loading if asked > 0 => break,
                 Access::Loading => {
                     self.waits = true;
-                    return store.tables.wait(&mut store.io, id, Task::RebuildIndex);
+                    return pool.tables.wait(&mut pool.io, id, Task::RebuildIndex);
                 }
                 Access::Unreadable => None,
                 Access::Ready(resident) => Some(resident.page().content.fingerprint(at)),
             };
             self.pending_reads.carriers.pop();
-            let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !store.tables.is_losing_its_name(pbn)) else {
+            let Some(entry) = entry.filter(|entry| entry.kind == Kind::Carrier && !pool.tables.is_losing_its_name(pbn)) else {
                 continue;
             };
-            if let Some(block) = store.in_memory(pbn) {
-                self.entries += store.offer_slots(pbn, block.block(0));
+            if let Some(block) = pool.in_memory(pbn) {
+                self.entries += pool.offer_slots(pbn, block.block(0));
                 continue;
             }
             asked += 1;
             cost += 1;
-            store.space.pin(pbn);
-            let at = store.geometry.block_at(pbn);
-            store.io.read(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
+            pool.space.pin(pbn);
+            let at = pool.geometry.block_at(pbn);
+            pool.io.read(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
         }
         self.pending_reads.reading = asked;
         self.waits = asked > 0;
         if asked > 0 {
-            let ms = (cost * 1000).div_ceil(store.settings.knobs.rebuild_reads_per_second);
-            self.pending_reads.pause = Some(store.io.now.plus_ms(ms));
+            let ms = (cost * 1000).div_ceil(pool.settings.knobs.rebuild_reads_per_second);
+            self.pending_reads.pause = Some(pool.io.now.plus_ms(ms));
         } else {
-            store.io.schedule.more_background = true;
+            pool.io.schedule.more_background = true;
         }
     }
 
     /// Enters the slots of a carrier that has been read. One that does not match its entry is damaged.
-    pub fn carrier_arrived(&mut self, store: &mut Store, pbn: Pbn, authenticator: Fingerprint, arrived: &Arrived) {
+    pub fn carrier_arrived(&mut self, pool: &mut Pool, pbn: Pbn, authenticator: Fingerprint, arrived: &Arrived) {
         let block = arrived.buffer.block(0);
-        if arrived.result.is_ok() && unit::claims(block) == authenticator && store.keys.authentic(pbn, block).is_some() {
-            self.entries += store.offer_slots(pbn, block);
+        if arrived.result.is_ok() && unit::claims(block) == authenticator && pool.keys.authentic(pbn, block).is_some() {
+            self.entries += pool.offer_slots(pbn, block);
         } else {
-            store.entry_is_wrong(pbn, arrived.result.is_err());
+            pool.entry_is_wrong(pbn, arrived.result.is_err());
         }
-        store.space.unpin(pbn);
-        self.read_ended(&mut store.io);
+        pool.space.unpin(pbn);
+        self.read_ended(&mut pool.io);
     }
 
     /// Gives blocks that have been read their fingerprints again.
-    pub fn unnamed_arrived(&mut self, store: &mut Store, first: Pbn, arrived: &Arrived) {
+    pub fn unnamed_arrived(&mut self, pool: &mut Pool, first: Pbn, arrived: &Arrived) {
         let Arrived { buffer, digests, result } = arrived;
         for i in 0..buffer.blocks() {
             let pbn = first + count(i);
             if let (Ok(()), Some(&Digest::Of(fingerprint))) = (result, digests.get(i)) {
-                let is_named = store.keys.authentic(pbn, buffer.block(i)).is_none() && store.restore_fingerprint(pbn, fingerprint);
+                let is_named = pool.keys.authentic(pbn, buffer.block(i)).is_none() && pool.restore_fingerprint(pbn, fingerprint);
                 self.named += u64::from(is_named);
             }
-            store.space.unpin(pbn);
+            pool.space.unpin(pbn);
         }
-        self.read_ended(&mut store.io);
+        self.read_ended(&mut pool.io);
     }
 
     fn read_ended(&mut self, io: &mut Io) {

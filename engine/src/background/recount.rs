@@ -19,7 +19,7 @@ use crate::io::{Io, Stage};
 use crate::memory::Part;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::{Access, Epoch, Tables};
 use crate::units::{Pbn, Time, index};
 
@@ -71,40 +71,40 @@ impl Recount {
 
     /// Does a little of the recount, if one is due. Returns whether it has just ended: the superblock then has to record that.
     #[must_use]
-    pub fn go_on(&mut self, store: &mut Store) -> bool {
+    pub fn go_on(&mut self, pool: &mut Pool) -> bool {
         self.waits = false;
-        let (stage, has_waiters) = (store.io.stage, !store.space.waiters.is_empty());
+        let (stage, has_waiters) = (pool.io.stage, !pool.space.waiters.is_empty());
         // A replayed acknowledgement may need a block that only the recount frees.
         let is_time = stage == Stage::Serving || stage == Stage::Replaying && has_waiters;
-        if !self.running() || !is_time || store.io.failed || store.io.read_only {
+        if !self.running() || !is_time || pool.io.failed || pool.io.read_only {
             return false;
         }
-        if self.pause.is_some_and(|until| store.io.now < until) && !has_waiters {
+        if self.pause.is_some_and(|until| pool.io.now < until) && !has_waiters {
             return false;
         }
         self.pause = None;
         match self.stage {
-            RecountStage::Idle if self.window.0 >= store.geometry.data_blocks => return self.end(store),
-            RecountStage::Idle => self.begin_window(store),
-            RecountStage::Map(next) => self.count_map(store, next),
-            RecountStage::Compare(next) => self.compare(store, next),
+            RecountStage::Idle if self.window.0 >= pool.geometry.data_blocks => return self.end(pool),
+            RecountStage::Idle => self.begin_window(pool),
+            RecountStage::Map(next) => self.count_map(pool, next),
+            RecountStage::Compare(next) => self.compare(pool, next),
         }
         false
     }
 
-    fn begin_window(&mut self, store: &mut Store) {
+    fn begin_window(&mut self, pool: &mut Pool) {
         // Whole granules, so that one comparison needs one refs page and one fingerprint page.
-        let room = (store.memory.accountant.limit(Part::Work) / 2 / 2).min(store.settings.knobs.recount_window_blocks);
+        let room = (pool.memory.accountant.limit(Part::Work) / 2 / 2).min(pool.settings.knobs.recount_window_blocks);
         let granules = (room / GRANULE_BLOCKS).max(1);
         let first = self.window.0 / GRANULE_BLOCKS * GRANULE_BLOCKS;
         self.window = Pbn(first);
-        store.tables.window.begin(self.window, Pbn((first + granules * GRANULE_BLOCKS).min(store.geometry.data_blocks)));
+        pool.tables.window.begin(self.window, Pbn((first + granules * GRANULE_BLOCKS).min(pool.geometry.data_blocks)));
         self.stage = RecountStage::Map(0);
-        store.io.schedule.more_background = true;
+        pool.io.schedule.more_background = true;
     }
 
-    fn count_map(&mut self, store: &mut Store, mut next: u64) {
-        let Store { io, tables, geometry, settings, .. } = store;
+    fn count_map(&mut self, pool: &mut Pool, mut next: u64) {
+        let Pool { io, tables, geometry, settings, .. } = pool;
         let pages = geometry.pages(Region::Map);
         for _ in 0..PAGES_A_STEP {
             if next >= pages {
@@ -122,7 +122,7 @@ impl Recount {
                         self.waits = true;
                         return tables.wait(io, id, Task::Recount);
                     }
-                    Access::Unreadable => return self.goes_blind(&mut store.io, &mut store.tables),
+                    Access::Unreadable => return self.goes_blind(&mut pool.io, &mut pool.tables),
                     Access::Ready(_) => {}
                 }
                 let Tables { pages, window, .. } = tables;
@@ -136,8 +136,8 @@ impl Recount {
     }
 
     /// Compares a granule, if the comparison is exact now.
-    fn compare(&mut self, store: &mut Store, granule: u64) {
-        let Store { io, tables, space, settle, geometry, .. } = store;
+    fn compare(&mut self, pool: &mut Pool, granule: u64) {
+        let Pool { io, tables, space, settle, geometry, .. } = pool;
         let is_apart = tables.has_records();
         if !is_apart && (tables.committing.is_some() || !settle.is_empty() || space.is_reclaiming(&tables.removals)) {
             self.pause = Some(io.now.plus_ms(1));
@@ -159,7 +159,7 @@ impl Recount {
                     self.waits = true;
                     return tables.wait(io, id, Task::Recount);
                 }
-                Access::Unreadable => return self.goes_blind(&mut store.io, &mut store.tables),
+                Access::Unreadable => return self.goes_blind(&mut pool.io, &mut pool.tables),
                 Access::Ready(_) => {}
             }
         }
@@ -196,22 +196,22 @@ impl Recount {
     }
 
     /// Ends the recount after the last window. Returns whether the superblock can record that now.
-    fn end(&mut self, store: &mut Store) -> bool {
-        let is_apart = store.tables.has_records();
-        if store.medium.is_busy && !is_apart {
-            self.pause = Some(store.io.now.plus_ms(1));
+    fn end(&mut self, pool: &mut Pool) -> bool {
+        let is_apart = pool.tables.has_records();
+        if pool.medium.is_busy && !is_apart {
+            self.pause = Some(pool.io.now.plus_ms(1));
             return false;
         }
         self.needed = false;
         self.window = Pbn(0);
-        store.tables.window.clear();
-        store.tables.bits_exact = true;
-        store.medium.superblock.recount_position = Pbn(0);
-        store.io.notice(Notice::Recounted { blocks: self.returned });
+        pool.tables.window.clear();
+        pool.tables.bits_exact = true;
+        pool.medium.superblock.recount_position = Pbn(0);
+        pool.io.notice(Notice::Recounted { blocks: self.returned });
         if is_apart {
-            store.space.returned.is_unsaid = true;
+            pool.space.returned.is_unsaid = true;
         } else {
-            store.medium.superblock.garbage_possible = false;
+            pool.medium.superblock.garbage_possible = false;
         }
         true
     }

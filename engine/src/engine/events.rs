@@ -7,31 +7,37 @@ use crate::io::{Arrived, FlushFor, IoFor, Stage};
 use crate::recovery::Recovery;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::units::{Pbn, count};
 
 impl Engine {
     pub(super) fn on_read(&mut self, io: IoId, arrived: Arrived) {
         let Self { store, requests, answers, scheme, recovery, background, .. } = self;
-        match store.io.end(io) {
+        match store.pool.io.end(io) {
             Some(IoFor::PageLoad(first)) => self.pages_loaded(first, &arrived),
-            Some(IoFor::Read { op, run }) => requests.read_arrived(store, op, run, arrived),
+            Some(IoFor::Read { op, run }) => requests.read_arrived(&mut store.pool, op, run, arrived),
             Some(IoFor::ReadForWrite { op, pbn }) => requests.write_base_arrived(store, scheme, answers, op, pbn, arrived),
             Some(IoFor::ReadForProof { first }) => {
-                Recovery::proof_arrived(store, answers, first, arrived);
+                Recovery::proof_arrived(&mut store.pool, answers, first, arrived);
                 self.go_on_replaying();
             }
-            Some(IoFor::ReadForReplay { pbn, slot, lbn }) => Recovery::copy_arrived(store, answers, requests, lbn, (pbn, slot), arrived),
-            Some(IoFor::ReadForFingerprint { first }) => background.rebuild.unnamed_arrived(store, first, &arrived),
-            Some(IoFor::ReadForIndex { pbn, authenticator }) => background.rebuild.carrier_arrived(store, pbn, authenticator, &arrived),
-            Some(IoFor::ReadForNaming { first, wanted }) => background.out_of_line.unnamed_arrived(store, first, wanted, &arrived),
+            Some(IoFor::ReadForReplay { pbn, slot, lbn }) => {
+                Recovery::copy_arrived(&mut store.pool, answers, requests, lbn, (pbn, slot), arrived)
+            }
+            Some(IoFor::ReadForFingerprint { first }) => background.rebuild.unnamed_arrived(&mut store.pool, first, &arrived),
+            Some(IoFor::ReadForIndex { pbn, authenticator }) => {
+                background.rebuild.carrier_arrived(&mut store.pool, pbn, authenticator, &arrived)
+            }
+            Some(IoFor::ReadForNaming { first, wanted }) => {
+                background.out_of_line.unnamed_arrived(&mut store.pool, first, wanted, &arrived)
+            }
             Some(IoFor::ReadForOutOfLine { first, entries }) => {
                 background.out_of_line.blocks_arrived(store, scheme, answers, (first, entries), &arrived);
             }
-            Some(IoFor::ReadForSieve { first }) => background.out_of_line.sieve_pages_arrived(&mut store.io, first, &arrived),
-            Some(IoFor::ReadForScrub) => background.scrub.arrived(store, scheme, &arrived),
+            Some(IoFor::ReadForSieve { first }) => background.out_of_line.sieve_pages_arrived(&mut store.pool.io, first, &arrived),
+            Some(IoFor::ReadForScrub) => background.scrub.arrived(&mut store.pool, scheme, &arrived),
             Some(what @ (IoFor::ReadForScan { .. } | IoFor::ReadForVerification { .. } | IoFor::PageForVerification(_))) => {
-                let step = recovery.log_read_arrived(store, scheme, answers, what, arrived);
+                let step = recovery.log_read_arrived(&mut store.pool, scheme, answers, what, arrived);
                 self.go_on_opening(step);
             }
             Some(IoFor::SuperblockRead) => self.superblock_read(&arrived.buffer, arrived.result),
@@ -42,14 +48,14 @@ impl Engine {
     /// Takes the pages that one read has brought.
     fn pages_loaded(&mut self, first: PageId, arrived: &Arrived) {
         for i in 0..arrived.buffer.blocks() {
-            let Store { tables, io, .. } = &mut self.store;
+            let Pool { tables, io, .. } = &mut self.store.pool;
             let overtaken = tables.page_loaded(io, first.after(count(i)), arrived.buffer.block(i), arrived.result);
             overtaken.into_iter().for_each(|last| self.log_is_damaged(last));
         }
     }
 
     pub(super) fn on_written(&mut self, io: IoId, result: Result<(), IoFailure>) {
-        let Some(what) = self.store.io.end(io) else {
+        let Some(what) = self.store.pool.io.end(io) else {
             debug_assert!(false, "a write that nobody asked for ended");
             return;
         };
@@ -62,27 +68,27 @@ impl Engine {
             });
         }
         let Self { store, answers, scheme, recovery, background, .. } = self;
-        let stamp = store.io.durability.completed(result.is_ok());
+        let stamp = store.pool.io.durability.completed(result.is_ok());
         match what {
             IoFor::Content { first, blocks } => self.content_written(io, (first, blocks), stamp, result.is_ok()),
             IoFor::ProvedContent(blocks) => {
-                Recovery::proved_written(&store.io, answers, blocks);
+                Recovery::proved_written(&store.pool.io, answers, blocks);
                 self.go_on_replaying();
             }
             IoFor::PageWrite { id, removed } => {
-                if store.tables.page_written(&mut store.io, id, removed, stamp, result) {
-                    scheme.page_written(&mut store.io, &store.tables, id, stamp);
-                    store.contents.go_on_marking(&mut store.io);
+                if store.pool.tables.page_written(&mut store.pool.io, id, removed, stamp, result) {
+                    scheme.page_written(&mut store.pool.io, &store.pool.tables, id, stamp);
+                    store.pool.contents.go_on_marking(&mut store.pool.io);
                     self.go_on_closing_if_begun();
                 }
             }
             IoFor::Units { units, carriers, .. } => {
-                scheme.units_written(store, units, carriers, result.is_ok());
-                let then = recovery.units_written(&mut store.io, scheme, answers, units);
+                scheme.units_written(&mut store.pool, units, carriers, result.is_ok());
+                let then = recovery.units_written(&mut store.pool.io, scheme, answers, units);
                 self.go_on_opening(Ok(then));
             }
-            IoFor::CompactedUnits { units } => scheme.copies_written(&mut store.io, units),
-            IoFor::SievePage => background.out_of_line.sieve_page_written(&mut store.io),
+            IoFor::CompactedUnits { units } => scheme.copies_written(&mut store.pool.io, units),
+            IoFor::SievePage => background.out_of_line.sieve_page_written(&mut store.pool.io),
             IoFor::Superblock => self.superblock_copy_written(),
             _ => debug_assert!(false, "the end of a write names something else"),
         }
@@ -91,45 +97,45 @@ impl Engine {
     /// Goes on when a write of new content has ended.
     fn content_written(&mut self, io: IoId, (first, blocks): (Pbn, u64), stamp: u64, is_good: bool) {
         let Self { store, answers, scheme, .. } = self;
-        store.contents.in_flight -= 1;
+        store.pool.contents.in_flight -= 1;
         scheme.content_arrived(io);
-        store.io.durability.content = stamp;
+        store.pool.io.durability.content = stamp;
         for pbn in (0..blocks).map(|i| first + i) {
-            let pending = store.space.pending.get_mut(pbn).expect("content in flight is fresh");
+            let pending = store.pool.space.pending.get_mut(pbn).expect("content in flight is fresh");
             // After a failure, too: see `release_unsent_content`.
             pending.held = None;
             if is_good && !pending.waits {
-                store.space.forget_pending(pbn);
+                store.pool.space.forget_pending(pbn);
             }
-            answers.journal.content_lies_there(store, pbn, is_good);
-            answers.content_arrived(store, pbn, is_good);
+            answers.journal.content_lies_there(&mut store.pool, pbn, is_good);
+            answers.content_arrived(&mut store.pool, pbn, is_good);
         }
-        store.space.changes += 1;
-        store.tables.commit_may_go_on(&mut store.io);
+        store.pool.space.changes += 1;
+        store.pool.tables.commit_may_go_on(&mut store.pool.io);
     }
 
     pub(super) fn on_flushed(&mut self, io: IoId, result: Result<(), IoFailure>) {
-        let Some(IoFor::Flush { why, mark }) = self.store.io.end(io) else { return };
+        let Some(IoFor::Flush { why, mark }) = self.store.pool.io.end(io) else { return };
         if result.is_err() {
             self.fail("a flush");
         } else {
-            self.store.io.durability.flushed(mark);
+            self.store.pool.io.durability.flushed(mark);
             self.after_any_flush();
         }
         let Self { store, answers, scheme, recovery, .. } = self;
-        let failed = store.io.failed;
+        let failed = store.pool.io.failed;
         match why {
             FlushFor::CommitContent | FlushFor::CommitLinks if failed => {}
             FlushFor::CommitContent | FlushFor::CommitLinks => {
-                let progress = scheme.commit_flushed(store, answers);
+                let progress = scheme.commit_flushed(&mut store.pool, answers);
                 self.commit_progressed(progress);
             }
             FlushFor::Opening => {
-                let step = recovery.device_flushed(store, scheme, answers);
+                let step = recovery.device_flushed(&mut store.pool, scheme, answers);
                 self.go_on_opening(step);
             }
             FlushFor::OpeningUnits => {
-                let then = recovery.units_flushed(store, scheme, answers);
+                let then = recovery.units_flushed(&mut store.pool, scheme, answers);
                 self.go_on_opening(Ok(then));
             }
             FlushFor::Proofs => {
@@ -140,7 +146,7 @@ impl Engine {
             FlushFor::Closing => self.closing_flushed(),
             FlushFor::Checkpoint if failed => {}
             FlushFor::Checkpoint => {
-                let reached = scheme.checkpoint_flushed(store);
+                let reached = scheme.checkpoint_flushed(&mut store.pool);
                 self.checkpoint_progressed(Ok(reached));
             }
         }
@@ -149,26 +155,26 @@ impl Engine {
     /// Goes on with what any flush allows.
     fn after_any_flush(&mut self) {
         let store = &mut self.store;
-        store.contents.go_on_marking(&mut store.io);
-        let mark = store.io.durability.mark;
-        while store.io.durability.removed.front().is_some_and(|(stamp, _)| *stamp <= mark) {
-            let Some((_, blocks)) = store.io.durability.removed.pop_front() else { break };
-            store.tables.removals.sent -= count(blocks.len());
-            store.space.reclaimed(blocks[0].0 / GRANULE_BLOCKS);
-            store.settle.unlink(blocks);
-            store.io.schedule.push(Task::Settle);
+        store.pool.contents.go_on_marking(&mut store.pool.io);
+        let mark = store.pool.io.durability.mark;
+        while store.pool.io.durability.removed.front().is_some_and(|(stamp, _)| *stamp <= mark) {
+            let Some((_, blocks)) = store.pool.io.durability.removed.pop_front() else { break };
+            store.pool.tables.removals.sent -= count(blocks.len());
+            store.pool.space.reclaimed(blocks[0].0 / GRANULE_BLOCKS);
+            store.pool.settle.unlink(blocks);
+            store.pool.io.schedule.push(Task::Settle);
         }
-        let durability = &mut store.io.durability;
+        let durability = &mut store.pool.io.durability;
         while durability.bits.front().is_some_and(|(stamp, _)| *stamp <= mark) {
             durability.bits_ready.extend(durability.bits.pop_front().map(|(_, id)| id));
         }
         if !durability.bits_ready.is_empty() {
-            store.io.schedule.push(Task::Bits);
+            store.pool.io.schedule.push(Task::Bits);
         }
     }
 
     pub(super) fn on_discarded(&mut self, io: IoId, result: Result<(), IoFailure>) {
-        let Store { io: ios, space, .. } = &mut self.store;
+        let Pool { io: ios, space, .. } = &mut self.store.pool;
         match ios.end(io) {
             // A discard may fail: then it has discarded nothing.
             Some(IoFor::Discard { first, blocks }) => {
@@ -183,9 +189,9 @@ impl Engine {
     /// Goes on with the replay of the acknowledgement journal.
     pub(super) fn go_on_replaying(&mut self) {
         let Self { store, requests, answers, scheme, .. } = self;
-        if store.io.stage == Stage::Replaying {
-            Recovery::go_on_replaying(store, scheme, answers, requests);
-            if Recovery::is_replayed(store, answers) {
+        if store.pool.io.stage == Stage::Replaying {
+            Recovery::go_on_replaying(&mut store.pool, scheme, answers, requests);
+            if Recovery::is_replayed(&mut store.pool, answers) {
                 self.serve();
             }
         }

@@ -29,9 +29,9 @@ impl Engine {
     /// found while the volume opens, or later, when a page is loaded.
     pub(super) fn log_is_damaged(&mut self, last: Epoch) {
         let store = &mut self.store;
-        store.tables.proved_only = Some(last);
-        store.tables.committed.iter_mut().for_each(|committed| committed.is_end_known = false);
-        store.settings.verify_reads = true;
+        store.pool.tables.proved_only = Some(last);
+        store.pool.tables.committed.iter_mut().for_each(|committed| committed.is_end_known = false);
+        store.pool.settings.verify_reads = true;
         self.fail("a damaged log");
         self.recovery.give_up();
         self.serve();
@@ -39,7 +39,7 @@ impl Engine {
 
     /// Serves once everything that was replayed is durable.
     fn serve_when_replayed(&mut self) {
-        if Recovery::is_replayed(&mut self.store, &mut self.answers) {
+        if Recovery::is_replayed(&mut self.store.pool, &mut self.answers) {
             self.serve();
         }
     }
@@ -48,14 +48,14 @@ impl Engine {
     #[cold]
     pub(super) fn serve(&mut self) {
         let Self { store, scheme, .. } = self;
-        if matches!(store.io.stage, Stage::Opening | Stage::Replaying) {
-            store.io.stage = Stage::Serving;
-            store.io.notice(Notice::Serving);
-            store.io.schedule.push(Task::Admit);
-            store.contents.go_on_marking(&mut store.io);
+        if matches!(store.pool.io.stage, Stage::Opening | Stage::Replaying) {
+            store.pool.io.stage = Stage::Serving;
+            store.pool.io.notice(Notice::Serving);
+            store.pool.io.schedule.push(Task::Admit);
+            store.pool.contents.go_on_marking(&mut store.pool.io);
             // The opening may have found more than memory is meant for, and the next write may be far off.
-            if !store.io.failed && !store.io.read_only {
-                scheme.serves(store);
+            if !store.pool.io.failed && !store.pool.io.read_only {
+                scheme.serves(&mut store.pool);
             }
         }
     }
@@ -69,19 +69,19 @@ impl Engine {
     #[cold]
     pub(super) fn fail_with(&mut self, notice: Notice) {
         let Self { store, requests, answers, .. } = self;
-        if store.io.failed {
+        if store.pool.io.failed {
             return;
         }
-        store.io.failed = true;
-        store.io.notice(notice);
-        store.release_unsent_content();
-        answers.fail_waiters(&mut store.io, &mut store.tables, &mut store.space, Failure::Io);
-        requests.fail_writes(&mut store.io, &mut store.space);
-        answers.fail_content_waiters(store, Failure::Io);
+        store.pool.io.failed = true;
+        store.pool.io.notice(notice);
+        store.pool.release_unsent_content();
+        answers.fail_waiters(&mut store.pool.io, &mut store.pool.tables, &mut store.pool.space, Failure::Io);
+        requests.fail_writes(&mut store.pool.io, &mut store.pool.space);
+        answers.fail_content_waiters(&mut store.pool, Failure::Io);
         // No find is kept any more.
-        store.contents.end_waits_for_finds(&mut store.io);
+        store.pool.contents.end_waits_for_finds(&mut store.pool.io);
         // An opening may wait for a checkpoint.
-        store.io.schedule.push(Task::Checkpoint);
+        store.pool.io.schedule.push(Task::Checkpoint);
     }
 
     /// Acts on the progress of a commit. At its end the epoch is durable.
@@ -91,12 +91,12 @@ impl Engine {
             Ok(false) => {}
             Ok(true) => {
                 let Self { store, answers, scheme, .. } = self;
-                scheme.end_commit(store, answers);
-                store.warn_when_filling();
-                store.contents.go_on_marking(&mut store.io);
+                scheme.end_commit(&mut store.pool, answers);
+                store.pool.warn_when_filling();
+                store.pool.contents.go_on_marking(&mut store.pool.io);
                 self.serve_when_replayed();
-                if self.store.medium.is_ledger_update_due(&self.store.io, self.store.settings.knobs.ledger_units_max) {
-                    self.scheme.update_superblock(&mut self.store);
+                if self.store.pool.medium.is_ledger_update_due(&self.store.pool.io, self.store.pool.settings.knobs.ledger_units_max) {
+                    self.scheme.update_superblock(&mut self.store.pool);
                 }
             }
             Err(what) => self.fail(what),
@@ -105,9 +105,9 @@ impl Engine {
 
     /// Writes the superblock for its ledger; if an update is under way, the next commit does.
     pub(super) fn save_ledger(&mut self) {
-        self.store.medium.updates.is_asked = !self.store.io.is_read_only();
-        if self.store.medium.is_ledger_update_due(&self.store.io, self.store.settings.knobs.ledger_units_max) {
-            self.scheme.update_superblock(&mut self.store);
+        self.store.pool.medium.updates.is_asked = !self.store.pool.io.is_read_only();
+        if self.store.pool.medium.is_ledger_update_due(&self.store.pool.io, self.store.pool.settings.knobs.ledger_units_max) {
+            self.scheme.update_superblock(&mut self.store.pool);
         }
     }
 
@@ -115,17 +115,17 @@ impl Engine {
     /// commit.
     #[cold]
     pub(super) fn protect(&mut self, ranges: Vec<ProtectedRange>) {
-        self.background.parting.protect(&mut self.store.io, &mut self.store.medium, &self.store.geometry, ranges);
-        if self.store.medium.is_ledger_update_due(&self.store.io, self.store.settings.knobs.ledger_units_max) {
-            self.scheme.update_superblock(&mut self.store);
+        self.background.parting.protect(&mut self.store.pool.io, &mut self.store.pool.medium, &self.store.pool.geometry, ranges);
+        if self.store.pool.medium.is_ledger_update_due(&self.store.pool.io, self.store.pool.settings.knobs.ledger_units_max) {
+            self.scheme.update_superblock(&mut self.store.pool);
         }
     }
 
     /// Goes on with the commit.
     pub(super) fn go_on_committing(&mut self) {
         let Self { store, answers, scheme, .. } = self;
-        if !store.io.failed {
-            let progress = scheme.go_on(store, answers);
+        if !store.pool.io.failed {
+            let progress = scheme.go_on(&mut store.pool, answers);
             self.commit_progressed(progress);
         }
     }
@@ -133,14 +133,14 @@ impl Engine {
     /// Goes on with a checkpoint.
     pub(super) fn go_on_with_checkpoint(&mut self) {
         let Self { store, answers, scheme, recovery, .. } = self;
-        if store.io.failed {
-            if scheme.has_checkpoint() && store.io.stage == Stage::Opening {
-                let then = recovery.fail(&mut store.io, scheme, answers);
+        if store.pool.io.failed {
+            if scheme.has_checkpoint() && store.pool.io.stage == Stage::Opening {
+                let then = recovery.fail(&mut store.pool.io, scheme, answers);
                 self.go_on_opening(Ok(then));
             }
             return;
         }
-        let reached = scheme.go_on_with_checkpoint(store);
+        let reached = scheme.go_on_with_checkpoint(&mut store.pool);
         self.checkpoint_progressed(reached);
     }
 
@@ -150,11 +150,11 @@ impl Engine {
         match reached {
             Ok(Reached::Nothing) => {}
             Ok(Reached::Overflowed) => {
-                let step = recovery.spilled(store, scheme, answers);
+                let step = recovery.spilled(&mut store.pool, scheme, answers);
                 self.go_on_opening(step);
             }
             Ok(Reached::End) => {
-                let then = recovery.checkpoint_ended(store, scheme, answers);
+                let then = recovery.checkpoint_ended(&mut store.pool, scheme, answers);
                 self.go_on_opening(Ok(then));
                 self.go_on_closing_if_begun();
             }
@@ -164,48 +164,48 @@ impl Engine {
 
     /// Writes the superblock update when the front copies have been read, unless another server wrote them.
     pub(super) fn superblock_read(&mut self, front: &BufferMut, result: Result<(), IoFailure>) {
-        if let Some(notice) = self.store.medium.other_server(front, result) {
+        if let Some(notice) = self.store.pool.medium.other_server(front, result) {
             self.fail_with(notice);
         }
-        if self.store.io.failed {
-            self.store.medium.drop_update();
+        if self.store.pool.io.failed {
+            self.store.pool.medium.drop_update();
             return self.superblock_flushed();
         }
-        self.store.medium.send_update(&mut self.store.io);
+        self.store.pool.medium.send_update(&mut self.store.pool.io);
     }
 
     /// Flushes once both copies of the superblock are written.
     pub(super) fn superblock_copy_written(&mut self) {
         let store = &mut self.store;
-        store.medium.writes_left -= 1;
-        if store.io.failed {
+        store.pool.medium.writes_left -= 1;
+        if store.pool.io.failed {
             return self.superblock_flushed();
         }
-        if store.medium.writes_left == 0 {
-            store.io.flush(FlushFor::Superblock);
+        if store.pool.medium.writes_left == 0 {
+            store.pool.io.flush(FlushFor::Superblock);
         }
     }
 
     /// Goes on when a superblock update is durable (or the volume has failed).
     pub(super) fn superblock_flushed(&mut self) {
-        self.store.medium.is_busy = false;
-        if !self.store.io.failed {
-            self.store.medium.update_is_durable();
+        self.store.pool.medium.is_busy = false;
+        if !self.store.pool.io.failed {
+            self.store.pool.medium.update_is_durable();
         }
-        self.store.contents.go_on_marking(&mut self.store.io);
-        let reached = self.scheme.superblock_written(&mut self.store);
+        self.store.pool.contents.go_on_marking(&mut self.store.pool.io);
+        let reached = self.scheme.superblock_written(&mut self.store.pool);
         self.checkpoint_progressed(Ok(reached));
         let Self { store, answers, scheme, recovery, .. } = self;
-        if store.medium.is_busy {
+        if store.pool.medium.is_busy {
             // The end of a checkpoint has begun another.
             return;
         }
-        match store.io.stage {
+        match store.pool.io.stage {
             Stage::Opening => {
-                let then = recovery.superblock_written(store, scheme, answers);
+                let then = recovery.superblock_written(&mut store.pool, scheme, answers);
                 self.go_on_opening(Ok(then));
             }
-            Stage::ClosingSuperblock if store.medium.writes_left == 0 => self.closed(),
+            Stage::ClosingSuperblock if store.pool.medium.writes_left == 0 => self.closed(),
             _ => {}
         }
     }
@@ -219,18 +219,21 @@ impl Engine {
 
     /// Begins to close when that was asked for and no request waits for an answer any more; goes on with closing.
     fn close_if_asked(&mut self) {
-        if !self.close_asked || self.store.io.stage.is_before_service() {
+        if !self.close_asked || self.store.pool.io.stage.is_before_service() {
             return;
         }
-        if self.store.io.stage == Stage::Serving && self.requests.are_none() && self.store.contents.is_damage_kept(&self.store.io) {
-            self.store.io.stage = Stage::ClosingEpochs;
+        if self.store.pool.io.stage == Stage::Serving
+            && self.requests.are_none()
+            && self.store.pool.contents.is_damage_kept(&self.store.pool.io)
+        {
+            self.store.pool.io.stage = Stage::ClosingEpochs;
         }
         self.go_on_closing();
     }
 
     /// Goes on with closing, if that has begun.
     pub(super) fn go_on_closing_if_begun(&mut self) {
-        if self.store.io.stage.is_closing() {
+        if self.store.pool.io.stage.is_closing() {
             self.go_on_closing();
         }
     }
@@ -238,24 +241,24 @@ impl Engine {
     #[cold]
     fn go_on_closing(&mut self) {
         let Self { store, scheme, .. } = self;
-        if store.io.failed && store.io.stage.is_closing() && store.io.stage != Stage::Closed {
+        if store.pool.io.failed && store.pool.io.stage.is_closing() && store.pool.io.stage != Stage::Closed {
             return self.closed();
         }
-        match store.io.stage {
+        match store.pool.io.stage {
             Stage::ClosingEpochs => {
-                let idle = store.tables.open.is_empty() && store.tables.committing.is_none() && store.settle.is_empty();
-                if idle && store.io.read_only {
+                let idle = store.pool.tables.open.is_empty() && store.pool.tables.committing.is_none() && store.pool.settle.is_empty();
+                if idle && store.pool.io.read_only {
                     self.closed();
-                } else if idle && scheme.owes(&mut store.io, &mut store.tables, &store.space) {
+                } else if idle && scheme.owes(&mut store.pool.io, &mut store.pool.tables, &store.pool.space) {
                     // It waits until the log is empty: then all that it says is on the pages.
-                } else if idle && !store.medium.is_busy {
-                    store.space.discard_freed(&mut store.io, &mut store.tables, true);
-                    store.io.stage = Stage::ClosingPages;
+                } else if idle && !store.pool.medium.is_busy {
+                    store.pool.space.discard_freed(&mut store.pool.io, &mut store.pool.tables, true);
+                    store.pool.io.stage = Stage::ClosingPages;
                     self.go_on_closing();
                 }
             }
             Stage::ClosingPages => self.flush_when_sent(Stage::ClosingPagesFlush),
-            Stage::ClosingBits if store.settle.is_empty() && store.io.durability.bits_ready.is_empty() => {
+            Stage::ClosingBits if store.pool.settle.is_empty() && store.pool.io.durability.bits_ready.is_empty() => {
                 self.flush_when_sent(Stage::ClosingBitsFlush);
             }
             _ => {}
@@ -265,49 +268,49 @@ impl Engine {
     /// Sends the pages that wait to be written; flushes when none is under way any more.
     fn flush_when_sent(&mut self, next: Stage) {
         self.write_all_dirty();
-        if !self.store.tables.are_pages_under_way() {
-            self.store.io.stage = next;
-            self.store.io.flush(FlushFor::Closing);
+        if !self.store.pool.tables.are_pages_under_way() {
+            self.store.pool.io.stage = next;
+            self.store.pool.io.flush(FlushFor::Closing);
         }
     }
 
     /// Writes all dirty pages that may be.
     pub(super) fn write_all_dirty(&mut self) {
         let Self { store, scheme, .. } = self;
-        if store.tables.write_all_dirty(&mut store.io) {
-            scheme.confirm(store);
+        if store.pool.tables.write_all_dirty(&mut store.pool.io) {
+            scheme.confirm(&mut store.pool);
         }
     }
 
     /// Goes on with closing after a flush.
     pub(super) fn closing_flushed(&mut self) {
         let Self { store, scheme, answers, background, .. } = self;
-        if store.io.failed {
+        if store.pool.io.failed {
             return self.go_on_closing();
         }
-        match store.io.stage {
+        match store.pool.io.stage {
             Stage::ClosingPagesFlush => {
-                store.io.stage = Stage::ClosingBits;
-                store.tables.set_written_bits(&mut store.io);
+                store.pool.io.stage = Stage::ClosingBits;
+                store.pool.tables.set_written_bits(&mut store.pool.io);
                 self.go_on_closing();
             }
             Stage::ClosingBitsFlush => {
-                store.io.stage = Stage::ClosingSuperblock;
-                store.medium.superblock.clean = true;
-                scheme.close_superblock(&mut store.tables, &mut store.medium);
+                store.pool.io.stage = Stage::ClosingSuperblock;
+                store.pool.medium.superblock.clean = true;
+                scheme.close_superblock(&mut store.pool.tables, &mut store.pool.medium);
                 // The next opening goes on with these.
-                store.medium.superblock.recount_position = background.recount.position();
-                background.scrub.closes(&mut store.medium);
-                background.parting.closes(&mut store.medium, answers);
-                store.medium.superblock.garbage_possible &= !store.space.returned.is_unsaid;
-                store.write_superblock();
+                store.pool.medium.superblock.recount_position = background.recount.position();
+                background.scrub.closes(&mut store.pool.medium);
+                background.parting.closes(&mut store.pool.medium, answers);
+                store.pool.medium.superblock.garbage_possible &= !store.pool.space.returned.is_unsaid;
+                store.pool.write_superblock();
             }
             _ => {}
         }
     }
 
     fn closed(&mut self) {
-        let io = &mut self.store.io;
+        let io = &mut self.store.pool.io;
         io.stage = Stage::Closed;
         io.out.push(Action::Closed { clean: !io.failed });
     }

@@ -60,7 +60,7 @@ impl Engine {
                 rebuild,
                 recount,
                 out_of_line: OutOfLine::new(&store),
-                scrub: Scrub::new(&store),
+                scrub: Scrub::new(&store.pool),
                 marking: Marking::default(),
                 parting,
             },
@@ -71,30 +71,30 @@ impl Engine {
 
     /// Takes over what the last server has left, before the first event.
     pub fn replay(&mut self, legacy: Legacy) {
-        Recovery::take_journal(&self.store.io, &mut self.store.space, &self.store.geometry, &mut self.answers, legacy);
+        Recovery::take_journal(&self.store.pool.io, &mut self.store.pool.space, &self.store.pool.geometry, &mut self.answers, legacy);
     }
 
     /// Takes, before the first event, the ranges of the store at which its host has never written anything. Only a store in a file has
     /// such ranges, and is treated as one from then on.
     pub fn take_unwritten(&mut self, ranges: &[Range<Bytes>]) {
-        self.store.space.take_unwritten(ranges);
+        self.store.pool.space.take_unwritten(ranges);
     }
 
     #[cold]
     fn resize_index(&mut self, bytes: Bytes) {
-        self.store.resize_index(bytes.0);
-        self.background.rebuild.start_over(&mut self.store.io, &mut self.store.space);
+        self.store.pool.resize_index(bytes.0);
+        self.background.rebuild.start_over(&mut self.store.pool.io, &mut self.store.pool.space);
     }
 
     /// Takes one event, and appends the actions that follow from it to `out`.
     pub fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         let Self { store, requests, answers, scheme, .. } = self;
-        store.io.now = store.io.now.max(now);
-        std::mem::swap(&mut store.io.out, out);
-        if store.io.stage == Stage::Created {
-            Recovery::begin(&mut store.io, &store.tables, &store.medium);
+        store.pool.io.now = store.pool.io.now.max(now);
+        std::mem::swap(&mut store.pool.io.out, out);
+        if store.pool.io.stage == Stage::Created {
+            Recovery::begin(&mut store.pool.io, &store.pool.tables, &store.pool.medium);
         }
-        store.space.wake_granules();
+        store.pool.space.wake_granules();
         match event {
             Event::Request(request) => requests.admit(store, scheme, answers, request),
             Event::Read { io, buffer, digests, result } => self.on_read(io, Arrived { buffer, digests, result }),
@@ -102,32 +102,32 @@ impl Engine {
             Event::Flushed { io, result } => self.on_flushed(io, result),
             Event::Discarded { io, result } => self.on_discarded(io, result),
             Event::Digested { io, digest } => {
-                if let Some(IoFor::DigestForWrite { op }) = store.io.end(io) {
+                if let Some(IoFor::DigestForWrite { op }) = store.pool.io.end(io) {
                     requests.write_digested(store, scheme, answers, op, digest);
                 }
             }
             Event::Compressed { io, data } => {
-                if let Some(IoFor::Compress { pbn }) = store.io.end(io) {
-                    scheme.compressed(store, answers, io, pbn, data);
+                if let Some(IoFor::Compress { pbn }) = store.pool.io.end(io) {
+                    scheme.compressed(&mut store.pool, answers, io, pbn, data);
                 }
             }
-            Event::Tick => store.io.schedule.wake = None,
-            Event::StoreRoom(room) => store.space.store_has(&mut store.io, room),
+            Event::Tick => store.pool.io.schedule.wake = None,
+            Event::StoreRoom(room) => store.pool.space.store_has(&mut store.pool.io, room),
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::StoreFailed => self.fail("a read or write of the guard block or the notes"),
             Event::Deduplicate(order) => self.background.out_of_line.order(store, order),
             Event::Protect(ranges) => self.protect(ranges),
-            Event::Scrub(order) => self.background.scrub.order(&mut store.medium, order),
-            Event::Allowance(allowance) => store.adaptation.allow(allowance),
+            Event::Scrub(order) => self.background.scrub.order(&mut store.pool.medium, order),
+            Event::Allowance(allowance) => store.volume.adaptation.allow(allowance),
             Event::IndexMemory(bytes) => self.resize_index(bytes),
             Event::SaveLedger => self.save_ledger(),
-            Event::EndWaiting => store.space.end_waiting(),
+            Event::EndWaiting => store.pool.space.end_waiting(),
             Event::Close => {
                 self.close_asked = true;
-                store.space.end_waiting();
+                store.pool.space.end_waiting();
             }
         }
         self.run();
-        std::mem::swap(&mut self.store.io.out, out);
+        std::mem::swap(&mut self.store.pool.io.out, out);
     }
 }

@@ -13,16 +13,16 @@ impl Engine {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let Self { store, scheme, background, .. } = self;
-        let (space, geometry, accountant) = (&store.space, &store.geometry, &store.memory.accountant);
-        let gone = space.removed_links(&store.tables, scheme.unlinked().chain(store.settle.unlinked()));
+        let (space, geometry, accountant) = (&store.pool.space, &store.pool.geometry, &store.pool.memory.accountant);
+        let gone = space.removed_links(&store.pool.tables, scheme.unlinked().chain(store.pool.settle.unlinked()));
         Stats {
-            ledger: store.io.ledger.clone(),
+            ledger: store.pool.io.ledger.clone(),
             phase: self.phase(),
             opening: self.progress(),
-            failed: store.io.failed,
-            read_only: store.io.is_read_only(),
-            full: space.shows_full(gone.blocks, store.io.stage),
-            full_on_host: space.is_full_on_host(store.io.stage),
+            failed: store.pool.io.failed,
+            read_only: store.pool.io.is_read_only(),
+            full: space.shows_full(gone.blocks, store.pool.io.stage),
+            full_on_host: space.is_full_on_host(store.pool.io.stage),
             data_blocks: geometry.data_blocks,
             logical_blocks: geometry.logical_blocks,
             reserve_blocks: geometry.reserve_blocks,
@@ -33,19 +33,19 @@ impl Engine {
             free_complete: space.scan_complete(),
             map_links: space.map_links(),
             gone,
-            lifetime: store.medium.lifetime(&store.io.ledger),
-            saved_generation: store.medium.saved_generation(),
-            has_slots: store.medium.superblock.has_slots(),
+            lifetime: store.pool.medium.lifetime(&store.pool.io.ledger),
+            saved_generation: store.pool.medium.saved_generation(),
+            has_slots: store.pool.medium.superblock.has_slots(),
             carriers: space.carriers.all(),
-            unpacked: space.unpacked(store.carriers()),
-            log: scheme.blocks_kept(&store.space),
-            index_entries: store.index.entries(),
-            index_capacity: store.index.capacity(),
-            prefetched: store.prefetched.counts(),
+            unpacked: space.unpacked(store.pool.carriers()),
+            log: scheme.blocks_kept(&store.pool.space),
+            index_entries: store.pool.index.entries(),
+            index_capacity: store.pool.index.capacity(),
+            prefetched: store.pool.prefetched.counts(),
             out_of_line: background.out_of_line.counts(store),
-            scrub: background.scrub.counts(&store.io, &store.medium, &store.geometry),
-            adaptation: store.adaptation.counts(),
-            garbage_possible: store.medium.superblock.garbage_possible,
+            scrub: background.scrub.counts(&store.pool.io, &store.pool.medium, &store.pool.geometry),
+            adaptation: store.volume.adaptation.counts(),
+            garbage_possible: store.pool.medium.superblock.garbage_possible,
             recount_running: background.recount.running(),
             memory: Part::ALL.iter().map(|&p| (p.name(), accountant.used(p), accountant.peak(p), accountant.limit(p))).collect(),
         }
@@ -54,7 +54,7 @@ impl Engine {
     /// Whether writes that the store refuses for want of room are to be sent again.
     #[must_use]
     pub fn waits_for_room(&self) -> bool {
-        self.store.space.waits_for_room(&self.store.io)
+        self.store.pool.space.waits_for_room(&self.store.pool.io)
     }
 
     /// Whether acknowledged writes of the last server are lost, and no flush has failed yet to report it.
@@ -66,7 +66,7 @@ impl Engine {
     /// The counts since the volume was opened.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
-        &self.store.io.ledger
+        &self.store.pool.io.ledger
     }
 
     /// The LBNs that the work out of line has mapped to another block, since the volume was opened.
@@ -79,30 +79,30 @@ impl Engine {
     /// ([`is_selected`](crate::adaptation::is_selected), [`Fingerprinter::defer`](crate::fingerprint::Fingerprinter::defer)).
     #[must_use]
     pub fn selectivity(&self) -> u8 {
-        self.store.adaptation.selectivity()
+        self.store.volume.adaptation.selectivity()
     }
 
     /// The blocks of content that were found damaged since the volume was opened, and that were not written anew, in order.
     pub fn suspects(&self) -> impl Iterator<Item = Pbn> + '_ {
-        self.store.contents.suspects.all()
+        self.store.pool.contents.suspects.all()
     }
 
     /// The volume's work for its own consistency, in one word: for reports, and for the explorer's table.
     #[must_use]
     pub fn phase(&self) -> &'static str {
-        self.store.io.stage.name().or_else(|| self.scheme.phase()).unwrap_or("idle")
+        self.store.pool.io.stage.name().or_else(|| self.scheme.phase()).unwrap_or("idle")
     }
 
     /// The geometry of the volume.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
-        &self.store.geometry
+        &self.store.pool.geometry
     }
 
     /// The progress of an opening that reads a log. None if the volume serves, or has no log to read.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
-        self.recovery.progress(&self.store.tables, &self.store.settings)
+        self.recovery.progress(&self.store.pool.tables, &self.store.pool.settings)
     }
 
     /// Whether the opening is writing pages before it knows the end of the log.

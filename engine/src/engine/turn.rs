@@ -9,7 +9,7 @@ use crate::interface::{Action, Failure};
 use crate::io::Stage;
 use crate::memory::Part;
 use crate::schedule::Task;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::{Epoch, RECORD_COST_BYTES, Wanted};
 use crate::units::{Time, count};
 
@@ -18,38 +18,38 @@ impl Engine {
     pub(super) fn run(&mut self) {
         let mut background = true;
         loop {
-            while let Some(task) = self.store.io.schedule.ready.pop_front() {
+            while let Some(task) = self.store.pool.io.schedule.ready.pop_front() {
                 self.perform(task);
             }
             let Self { store, requests, answers, scheme, .. } = self;
             requests.drain_admission(store, scheme, answers);
-            if store.io.schedule.ready.is_empty() && std::mem::take(&mut background) {
+            if store.pool.io.schedule.ready.is_empty() && std::mem::take(&mut background) {
                 self.background();
             }
-            if !self.store.io.schedule.ready.is_empty() {
+            if !self.store.pool.io.schedule.ready.is_empty() {
                 continue;
             }
-            if self.close_asked || self.store.io.stage == Stage::Replaying {
+            if self.close_asked || self.store.pool.io.stage == Stage::Replaying {
                 self.close_or_serve();
             }
-            self.scheme.retry_starved(&mut self.store.io, &mut self.store.tables, &mut self.store.space);
+            self.scheme.retry_starved(&mut self.store.pool.io, &mut self.store.pool.tables, &mut self.store.pool.space);
             self.commit_if_due();
-            if self.store.space.is_refused() {
+            if self.store.pool.space.is_refused() {
                 self.end_waits_for_store();
             }
             let store = &mut self.store;
-            if !store.io.failed && store.io.stage.commits() {
-                store.tables.write_back(&mut store.io);
+            if !store.pool.io.failed && store.pool.io.stage.commits() {
+                store.pool.tables.write_back(&mut store.pool.io);
             }
-            if store.io.schedule.ready.is_empty() {
+            if store.pool.io.schedule.ready.is_empty() {
                 break;
             }
         }
-        if !self.store.tables.pages.shrink() || self.store.tables.pages.too_dirty() {
+        if !self.store.pool.tables.pages.shrink() || self.store.pool.tables.pages.too_dirty() {
             self.write_back_early();
         }
         self.charge();
-        self.store.space.retry_if_due(&mut self.store.io);
+        self.store.pool.space.retry_if_due(&mut self.store.pool.io);
         self.set_wake();
     }
 
@@ -57,19 +57,19 @@ impl Engine {
     #[cold]
     fn end_waits_for_store(&mut self) {
         let Self { store, requests, answers, .. } = self;
-        if store.io.failed || store.io.stage != Stage::Serving {
+        if store.pool.io.failed || store.pool.io.stage != Stage::Serving {
             return;
         }
-        if !store.space.waiters.is_empty() || requests.are_admissions_waiting() {
-            if let Some(failure) = store.space.no_room(&mut store.io) {
-                requests.go_without_space(store, answers, failure);
-                requests.turn_away(&mut store.io, &mut store.space, failure);
+        if !store.pool.space.waiters.is_empty() || requests.are_admissions_waiting() {
+            if let Some(failure) = store.pool.space.no_room(&mut store.pool.io) {
+                requests.go_without_space(&mut store.pool, answers, failure);
+                requests.turn_away(&mut store.pool.io, &mut store.pool.space, failure);
             }
         }
-        if store.space.has_waited_for_store(&store.io) {
-            answers.fail_waiters(&mut store.io, &mut store.tables, &mut store.space, Failure::NoSpace);
-            answers.fail_content_waiters(store, Failure::NoSpace);
-            store.contents.end_waits_for_finds(&mut store.io);
+        if store.pool.space.has_waited_for_store(&store.pool.io) {
+            answers.fail_waiters(&mut store.pool.io, &mut store.pool.tables, &mut store.pool.space, Failure::NoSpace);
+            answers.fail_content_waiters(&mut store.pool, Failure::NoSpace);
+            store.pool.contents.end_waits_for_finds(&mut store.pool.io);
         }
     }
 
@@ -77,9 +77,9 @@ impl Engine {
     #[cold]
     fn write_back_early(&mut self) {
         let Self { store, scheme, .. } = self;
-        let may_write = !store.io.failed && !store.io.stage.is_before_service();
-        if may_write && store.tables.write_back_early(&mut store.io) {
-            scheme.confirm(store);
+        let may_write = !store.pool.io.failed && !store.pool.io.stage.is_before_service();
+        if may_write && store.pool.tables.write_back_early(&mut store.pool.io) {
+            scheme.confirm(&mut store.pool);
         }
     }
 
@@ -88,13 +88,13 @@ impl Engine {
         let Self { store, requests, answers, scheme, recovery, .. } = self;
         match task {
             Task::Write(op) => requests.go_on_writing(store, scheme, answers, op),
-            Task::Read(op) => requests.go_on_reading(store, op),
-            Task::Extents => requests.go_on_with_extents(&mut store.io, &mut store.tables, &store.geometry),
+            Task::Read(op) => requests.go_on_reading(&mut store.pool, op),
+            Task::Extents => requests.go_on_with_extents(&mut store.pool.io, &mut store.pool.tables, &store.pool.geometry),
             Task::Commit => self.go_on_committing(),
             Task::Settle => self.settle(),
             Task::Allocate => {
-                store.space.prepare_free_blocks(&mut store.io, &mut store.tables);
-                recovery.choose_places(store, scheme, answers);
+                store.pool.space.prepare_free_blocks(&mut store.pool.io, &mut store.pool.tables);
+                recovery.choose_places(&mut store.pool, scheme, answers);
             }
             Task::Reclaim => self.reclaim(),
             Task::RebuildIndex => self.rebuild_index(),
@@ -104,32 +104,32 @@ impl Engine {
             Task::Mark => self.mark_suspects(),
             Task::Part => self.part_blocks(),
             Task::Scan => {
-                store.space.scan_waits = false;
+                store.pool.space.scan_waits = false;
                 self.scan_refs();
             }
-            Task::Bits => store.tables.set_written_bits(&mut store.io),
-            Task::Load(id) => store.tables.load_page(&mut store.io, id),
+            Task::Bits => store.pool.tables.set_written_bits(&mut store.pool.io),
+            Task::Load(id) => store.pool.tables.load_page(&mut store.pool.io, id),
             Task::Replay => self.go_on_replaying(),
             Task::Admit => requests.drain_admission(store, scheme, answers),
             Task::Checkpoint => self.go_on_with_checkpoint(),
-            Task::OpenLog => recovery.choose_places(store, scheme, answers),
+            Task::OpenLog => recovery.choose_places(&mut store.pool, scheme, answers),
         }
     }
 
     /// Seals the open epoch if it is time.
     fn commit_if_due(&mut self) {
         let store = &mut self.store;
-        if store.tables.committing.is_some() || store.io.failed || !store.io.stage.commits() || store.is_behind() {
+        if store.pool.tables.committing.is_some() || store.pool.io.failed || !store.pool.io.stage.commits() || store.pool.is_behind() {
             return;
         }
-        store.space.reclaim_if_low(&mut store.io, &store.tables.removals);
-        if !store.space.waiters.is_empty() {
+        store.pool.space.reclaim_if_low(&mut store.pool.io, &store.pool.tables.removals);
+        if !store.pool.space.waiters.is_empty() {
             self.find_space_for_waiters();
         }
         let Self { store, answers, scheme, background, .. } = self;
-        if scheme.is_seal_due(store, answers, background.recount.running()) {
-            scheme.seal(store, answers);
-            let progress = scheme.go_on(store, answers);
+        if scheme.is_seal_due(&mut store.pool, answers, background.recount.running()) {
+            scheme.seal(&mut store.pool, answers);
+            let progress = scheme.go_on(&mut store.pool, answers);
             self.commit_progressed(progress);
         }
     }
@@ -137,26 +137,26 @@ impl Engine {
     /// Gives each job of the background its turn. A job that could go on at once asks for a call at once.
     pub(super) fn background(&mut self) {
         let Self { store, requests, .. } = self;
-        store.io.schedule.more_background = false;
-        let stage = store.io.stage;
-        if !matches!(stage, Stage::Serving | Stage::Replaying) || store.io.failed {
+        store.pool.io.schedule.more_background = false;
+        let stage = store.pool.io.stage;
+        if !matches!(stage, Stage::Serving | Stage::Replaying) || store.pool.io.failed {
             return;
         }
-        let clients_wait = requests.are_under_way() || store.tables.committing.is_some();
-        if clients_wait && !store.memory.accountant.within(Part::Pages) {
+        let clients_wait = requests.are_under_way() || store.pool.tables.committing.is_some();
+        if clients_wait && !store.pool.memory.accountant.within(Part::Pages) {
             return;
         }
         for job in &JOBS {
             if job.has_turn(self) {
                 (job.go_on)(self);
-                debug_assert!(self.store.io.stage == stage, "{} has changed the stage of the volume", job.name);
+                debug_assert!(self.store.pool.io.stage == stage, "{} has changed the stage of the volume", job.name);
             }
         }
     }
 
     /// Counts refs pages, until all free blocks are known.
     pub(super) fn scan_refs(&mut self) {
-        let Store { space, io, tables, .. } = &mut self.store;
+        let Pool { space, io, tables, .. } = &mut self.store.pool;
         space.scan_refs(io, tables);
     }
 
@@ -169,8 +169,8 @@ impl Engine {
     /// Recounts links, and returns the excess of counts.
     pub(super) fn recount(&mut self) {
         let Self { store, scheme, background, .. } = self;
-        if background.recount.go_on(store) && !scheme.recounted(store) {
-            background.rebuild.go_again(&mut store.io, &mut store.space);
+        if background.recount.go_on(&mut store.pool) && !scheme.recounted(&mut store.pool) {
+            background.rebuild.go_again(&mut store.pool.io, &mut store.pool.space);
         }
     }
 
@@ -178,7 +178,7 @@ impl Engine {
     pub(super) fn work_out_of_line(&mut self) {
         let Self { store, scheme, answers, background, .. } = self;
         background.out_of_line.waits = false;
-        if store.io.stage == Stage::Serving && !store.io.failed {
+        if store.pool.io.stage == Stage::Serving && !store.pool.io.failed {
             background.out_of_line.go_on(store, scheme, answers);
         }
     }
@@ -187,8 +187,8 @@ impl Engine {
     pub(super) fn scrub(&mut self) {
         let Self { store, scheme, background, .. } = self;
         background.scrub.waits = false;
-        if store.io.stage == Stage::Serving && !store.io.failed {
-            background.scrub.go_on(store, scheme);
+        if store.pool.io.stage == Stage::Serving && !store.pool.io.failed {
+            background.scrub.go_on(&mut store.pool, scheme);
         }
     }
 
@@ -196,8 +196,8 @@ impl Engine {
     #[cold]
     fn mark_suspects(&mut self) {
         let Self { store, scheme, background, .. } = self;
-        if store.io.stage == Stage::Serving {
-            background.marking.go_on(store, scheme);
+        if store.pool.io.stage == Stage::Serving {
+            background.marking.go_on(&mut store.pool, scheme);
         }
     }
 
@@ -205,23 +205,23 @@ impl Engine {
     #[cold]
     pub(super) fn part_blocks(&mut self) {
         let Self { store, requests, answers, background, .. } = self;
-        if store.io.stage == Stage::Serving {
-            background.parting.go_on(store, requests, answers);
+        if store.pool.io.stage == Stage::Serving {
+            background.parting.go_on(&mut store.pool, requests, answers);
         }
     }
 
     /// Enters decrements and fingerprints in their pages, as far as these are in memory.
     fn settle(&mut self) {
-        if self.store.io.failed {
+        if self.store.pool.io.failed {
             return;
         }
-        self.store.settle_all();
+        self.store.pool.settle_all();
         self.find_space_for_waiters();
         let store = &mut self.store;
-        store.contents.go_on_marking(&mut store.io);
-        if store.settle.is_empty() {
-            store.space.discard_freed(&mut store.io, &mut store.tables, false);
-            if store.settings.noncritical_delay_ms == 0 {
+        store.pool.contents.go_on_marking(&mut store.pool.io);
+        if store.pool.settle.is_empty() {
+            store.pool.space.discard_freed(&mut store.pool.io, &mut store.pool.tables, false);
+            if store.pool.settings.noncritical_delay_ms == 0 {
                 self.write_all_dirty();
             }
         }
@@ -230,8 +230,8 @@ impl Engine {
     /// Removes the fingerprints of chosen blocks that only these fingerprints hold.
     fn reclaim(&mut self) {
         let Self { store, scheme, .. } = self;
-        store.reclaim(scheme.room_for_records(&store.tables));
-        if store.io.stage.commits() {
+        store.pool.reclaim(scheme.room_for_records(&store.pool.tables));
+        if store.pool.io.stage.commits() {
             self.find_space_for_waiters();
         }
     }
@@ -240,19 +240,19 @@ impl Engine {
     pub(super) fn give_back(&mut self) {
         let Self { store, scheme, .. } = self;
         let has_unlinked = scheme.has_unlinked();
-        if !store.space.is_giving_due(&store.io, has_unlinked) {
+        if !store.pool.space.is_giving_due(&store.pool.io, has_unlinked) {
             return;
         }
-        if store.tables.open.is_empty() && store.tables.committing.is_none() {
+        if store.pool.tables.open.is_empty() && store.pool.tables.committing.is_none() {
             // What the last epoch unlinked counts until something confirms it, and no other epoch does.
-            scheme.confirm(store);
+            scheme.confirm(&mut store.pool);
         }
-        store.space.give_back(&mut store.io, &mut store.tables);
+        store.pool.space.give_back(&mut store.pool.io, &mut store.pool.tables);
     }
 
     /// Writes zeros ahead for the stock of a store in a file.
     pub(super) fn fill_stock(&mut self) {
-        let Store { space, io, tables, .. } = &mut self.store;
+        let Pool { space, io, tables, .. } = &mut self.store.pool;
         space.fill_stock(io, tables);
     }
 
@@ -261,24 +261,24 @@ impl Engine {
     #[inline(never)]
     pub(super) fn find_space_for_waiters(&mut self) {
         let Self { store, requests, answers, scheme, background, .. } = self;
-        if store.space.waiters.is_empty() || store.space.store_may_have_more(store.io.stage) {
+        if store.pool.space.waiters.is_empty() || store.pool.space.store_may_have_more(store.pool.io.stage) {
             return;
         }
-        store.space.prepare_free_blocks(&mut store.io, &mut store.tables);
-        if store.space.waiters.is_empty() || !store.io.schedule.ready.is_empty() || store.space.search_waits() {
+        store.pool.space.prepare_free_blocks(&mut store.pool.io, &mut store.pool.tables);
+        if store.pool.space.waiters.is_empty() || !store.pool.io.schedule.ready.is_empty() || store.pool.space.search_waits() {
             return;
         }
-        let looking = store.space.is_searching() && store.space.census.free > 0;
-        if looking && !store.space.has_ready() {
-            store.io.schedule.more_background = true;
+        let looking = store.pool.space.is_searching() && store.pool.space.census.free > 0;
+        if looking && !store.pool.space.has_ready() {
+            store.pool.io.schedule.more_background = true;
             return;
         }
-        let is_idle = store.tables.committing.is_none() && store.tables.open.is_empty() && store.settle.is_empty();
-        if is_idle && scheme.frees_blocks(&mut store.io, &mut store.tables, &store.space) {
+        let is_idle = store.pool.tables.committing.is_none() && store.pool.tables.open.is_empty() && store.pool.settle.is_empty();
+        if is_idle && scheme.frees_blocks(&mut store.pool.io, &mut store.pool.tables, &store.pool.space) {
             return;
         }
-        let (io, tables, space) = (&mut store.io, &mut store.tables, &mut store.space);
-        if tables.committing.is_some() || !store.settle.is_empty() || space.is_reclaiming(&tables.removals) {
+        let (io, tables, space) = (&mut store.pool.io, &mut store.pool.tables, &mut store.pool.space);
+        if tables.committing.is_some() || !store.pool.settle.is_empty() || space.is_reclaiming(&tables.removals) {
             return;
         }
         if !tables.open.is_empty() {
@@ -302,25 +302,25 @@ impl Engine {
             io.schedule.more_background = true;
         }
         if let Some(failure) = space.no_room(io) {
-            requests.go_without_space(store, answers, failure);
+            requests.go_without_space(&mut store.pool, answers, failure);
         }
     }
 
     /// Charges memory that is counted anew at the end of each step.
     fn charge(&mut self) {
         let Self { store, scheme, recovery, .. } = self;
-        let committing = store.tables.committing.as_ref().map_or(0, Epoch::records);
-        let records = committing + store.settle.records() + scheme.unlinked_records();
-        let dirty = store.open_bytes() + count(records) * RECORD_COST_BYTES;
-        let live = recovery.bytes() + store.tables.committed.as_ref().map_or(0, |committed| committed.records.bytes());
+        let committing = store.pool.tables.committing.as_ref().map_or(0, Epoch::records);
+        let records = committing + store.pool.settle.records() + scheme.unlinked_records();
+        let dirty = store.pool.open_bytes() + count(records) * RECORD_COST_BYTES;
+        let live = recovery.bytes() + store.pool.tables.committed.as_ref().map_or(0, |committed| committed.records.bytes());
         // Requests brought the held content. Charged as records it would hold back writes, and no write would cause a seal.
-        let held = scheme.held_bytes(&store.io, &store.contents);
-        store.memory.charge(dirty, held, live);
+        let held = scheme.held_bytes(&store.pool.io, &store.pool.contents);
+        store.pool.memory.charge(dirty, held, live);
     }
 
     fn set_wake(&mut self) {
         let at = self.next_deadline();
-        let io = &mut self.store.io;
+        let io = &mut self.store.pool.io;
         if at != io.schedule.wake {
             io.schedule.wake = at;
             io.out.extend(at.map(|at| Action::Wake { at }));
@@ -330,32 +330,32 @@ impl Engine {
     /// The next time at which something is due by time alone.
     fn next_deadline(&self) -> Option<Time> {
         let Self { store, answers, scheme, background, .. } = self;
-        let (io, now) = (&store.io, store.io.now);
+        let (io, now) = (&store.pool.io, store.pool.io.now);
         if io.failed {
-            return store.space.full_deadline(io);
+            return store.pool.space.full_deadline(io);
         }
         if matches!(io.stage, Stage::Created | Stage::Opening) {
             return None;
         }
-        let open = &store.tables.open;
+        let open = &store.pool.tables.open;
         const NEVER: Time = Time(u64::MAX);
         let mut first = if io.schedule.more_background { now } else { NEVER };
         let mut due = |at: Option<Time>| first = first.min(at.unwrap_or(NEVER));
         // While a commit waits for packs, or for pages of earlier epochs, no timer makes it go on.
-        if store.tables.committing.is_none() && !open.is_empty() && !open.is_due && !store.is_behind() {
+        if store.pool.tables.committing.is_none() && !open.is_empty() && !open.is_due && !store.pool.is_behind() {
             due(open.seal_by());
             due(answers.anticipation.until.filter(|_| open.wanted.is_some()));
         }
-        due(store.tables.write_back_at());
-        due(store.space.full_deadline(io));
-        if store.space.gives_back() {
-            due(store.space.give_back_at(io, scheme.has_unlinked()).filter(|&at| at > now));
+        due(store.pool.tables.write_back_at());
+        due(store.pool.space.full_deadline(io));
+        if store.pool.space.gives_back() {
+            due(store.pool.space.give_back_at(io, scheme.has_unlinked()).filter(|&at| at > now));
         }
         if io.stage == Stage::Serving {
             due(background.recount.next_at());
             due(background.rebuild.next_at());
             due(background.out_of_line.next_at(store));
-            due(background.scrub.next_at(&store.io, &store.medium));
+            due(background.scrub.next_at(&store.pool.io, &store.pool.medium));
         }
         (first != NEVER).then(|| first.max(now))
     }

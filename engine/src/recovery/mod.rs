@@ -21,7 +21,7 @@ use crate::scheme::log::{PLACES_LEFT_MIN, RECORDS_A_UNIT, Reserved};
 use crate::scheme::{Log, Scheme};
 use crate::settings::Settings;
 use crate::space::Space;
-use crate::store::{Medium, Store, look_at_counters};
+use crate::store::{Medium, Pool, look_at_counters};
 use crate::tables::{Committed, Live, Tables};
 use crate::units::{Epoch, Pbn};
 
@@ -63,39 +63,39 @@ impl Recovery {
     ///
     /// # Errors
     /// When the log is damaged.
-    pub fn device_flushed(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
+    pub fn device_flushed(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
         // Without that flush the cache may still be lost: nothing that was read may be given out (R8).
-        store.io.unflushed = store.io.failed;
-        if store.io.failed {
+        pool.io.unflushed = pool.io.failed;
+        if pool.io.failed {
             return Ok(NextStep::Serve);
         }
-        let wanted = store.settings.commit_mode == CommitMode::Log;
-        match store.medium.superblock.log_tail.clone() {
-            Some(log_tail) if store.medium.superblock.is_log_live() => {
-                self.opening = Some(Opening::of_live_log(&store.io, &store.medium, log_tail));
-                self.read_log(store, scheme, answers)
+        let wanted = pool.settings.commit_mode == CommitMode::Log;
+        match pool.medium.superblock.log_tail.clone() {
+            Some(log_tail) if pool.medium.superblock.is_log_live() => {
+                self.opening = Some(Opening::of_live_log(&pool.io, &pool.medium, log_tail));
+                self.read_log(pool, scheme, answers)
             }
             Some(log_tail) if wanted => {
-                let (opening, log) = Opening::of_closed_log(store, log_tail);
+                let (opening, log) = Opening::of_closed_log(pool, log_tail);
                 self.opening = Some(opening);
-                Ok(self.log_is_read(store, scheme, answers, Some(log)))
+                Ok(self.log_is_read(pool, scheme, answers, Some(log)))
             }
             _ => {
-                self.opening = Some(Opening::without_log(&store.io));
-                let log = wanted.then(|| begin_log(&mut store.tables, &store.medium));
-                Ok(self.log_is_read(store, scheme, answers, log))
+                self.opening = Some(Opening::without_log(&pool.io));
+                let log = wanted.then(|| begin_log(&mut pool.tables, &pool.medium));
+                Ok(self.log_is_read(pool, scheme, answers, log))
             }
         }
     }
 
     /// Goes on with step 2.
-    fn read_log(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
+    fn read_log(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
         let Some(opening) = &mut self.opening else { return Ok(NextStep::Wait) };
-        let found = opening.go_on(store);
-        self.has_read(store, scheme, answers, found)
+        let found = opening.go_on(pool);
+        self.has_read(pool, scheme, answers, found)
     }
 
-    fn has_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, found: Opened) -> StepOutcome {
+    fn has_read(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers, found: Opened) -> StepOutcome {
         let found = found.map_err(|Damaged { last, log }| {
             if let Some(log) = log {
                 *scheme = Scheme::Log(log);
@@ -109,18 +109,18 @@ impl Recovery {
             return Ok(NextStep::Wait);
         }
         answers.journal.log_end = Some(log.last_sequence());
-        Ok(self.log_is_read(store, scheme, answers, Some(log)))
+        Ok(self.log_is_read(pool, scheme, answers, Some(log)))
     }
 
     /// Goes on with step 2 when records of the log have been written to pages, to free memory.
     ///
     /// # Errors
     /// When the log is damaged.
-    pub fn spilled(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
+    pub fn spilled(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
         if let (Scheme::Log(log), Some(opening)) = (std::mem::take(scheme), &mut self.opening) {
-            opening.end_overflow(&mut store.tables, *log);
+            opening.end_overflow(&mut pool.tables, *log);
         }
-        self.read_log(store, scheme, answers)
+        self.read_log(pool, scheme, answers)
     }
 
     /// Goes on with step 2 when a block that it asked for has arrived.
@@ -129,56 +129,56 @@ impl Recovery {
     /// When the log is damaged.
     pub fn log_read_arrived(
         &mut self,
-        store: &mut Store,
+        pool: &mut Pool,
         scheme: &mut Scheme,
         answers: &mut Answers,
         what: IoFor,
         arrived: Arrived,
     ) -> StepOutcome {
         let Some(opening) = &mut self.opening else { return Ok(NextStep::Wait) };
-        let found = opening.arrived(store, what, arrived);
-        self.has_read(store, scheme, answers, found)
+        let found = opening.arrived(pool, what, arrived);
+        self.has_read(pool, scheme, answers, found)
     }
 
     /// Ends step 2: the scheme is known. Step 3 begins.
-    fn log_is_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers, log: Option<Box<Log>>) -> NextStep {
+    fn log_is_read(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers, log: Option<Box<Log>>) -> NextStep {
         *scheme = log.map_or_else(Scheme::default, Scheme::Log);
-        look_at_counters(&mut store.io, &store.medium, &store.tables, scheme.last_sequence());
-        if store.io.read_only {
-            self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.keep(&mut store.space));
+        look_at_counters(&mut pool.io, &pool.medium, &pool.tables, scheme.last_sequence());
+        if pool.io.read_only {
+            self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.keep(&mut pool.space));
             self.opening = None;
             return NextStep::Serve;
         }
-        self.choose_places(store, scheme, answers);
+        self.choose_places(pool, scheme, answers);
         NextStep::Wait
     }
 
     /// Step 3: chooses places for the coming units. The superblock names those that no unit names.
-    pub fn choose_places(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) {
+    pub fn choose_places(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) {
         let Some(settling) = self.opening.as_mut().and_then(Opening::settling).filter(|settling| !settling.is_ready) else { return };
         let least = PLACES_LEFT_MIN + answers.journal.to_replay.len().div_ceil(RECORDS_A_UNIT).max(1);
-        let reserved = if let Scheme::Log(log) = scheme { log.reserve_places(store, least, Task::OpenLog) } else { Reserved::Enough };
+        let reserved = if let Scheme::Log(log) = scheme { log.reserve_places(pool, least, Task::OpenLog) } else { Reserved::Enough };
         match reserved {
             Reserved::Enough => {}
             Reserved::Waits => return,
-            Reserved::Lacks if store.space.search_waits() => return,
-            Reserved::Lacks if store.space.is_searching() => return store.io.schedule.push(Task::OpenLog),
+            Reserved::Lacks if pool.space.search_waits() => return,
+            Reserved::Lacks if pool.space.is_searching() => return pool.io.schedule.push(Task::OpenLog),
             // The volume is full. To close a log one place is enough, and checkpoints then free others. For an empty log they could free
             // nothing.
-            Reserved::Lacks if !store.medium.superblock.is_log_live() => {
-                forget_log(&mut store.tables, &mut store.space, scheme);
-                store.io.notice(Notice::NoRoomForLog);
+            Reserved::Lacks if !pool.medium.superblock.is_log_live() => {
+                forget_log(&mut pool.tables, &mut pool.space, scheme);
+                pool.io.notice(Notice::NoRoomForLog);
             }
             Reserved::Lacks => {}
         }
         settling.is_ready = true;
         let is_closed = settling.is_closed;
-        self.write_superblock_of_opening(store, scheme, is_closed);
+        self.write_superblock_of_opening(pool, scheme, is_closed);
     }
 
     /// Step 4: makes *not clean* and the new incarnation durable.
-    fn write_superblock_of_opening(&mut self, store: &mut Store, scheme: &mut Scheme, is_closed: bool) {
-        let superblock = &mut store.medium.superblock;
+    fn write_superblock_of_opening(&mut self, pool: &mut Pool, scheme: &mut Scheme, is_closed: bool) {
+        let superblock = &mut pool.medium.superblock;
         if !superblock.clean && !superblock.is_log_live() {
             superblock.garbage_possible = true;
             // There may be new garbage in the windows that an earlier recount has passed.
@@ -189,35 +189,35 @@ impl Recovery {
         superblock.mount_count += 1;
         match scheme {
             Scheme::Ordered(_) => superblock.log_tail = None,
-            Scheme::Log(log) => log.open_superblock(&mut store.tables, &mut store.medium, &store.settings, is_closed),
+            Scheme::Log(log) => log.open_superblock(&mut pool.tables, &mut pool.medium, &pool.settings, is_closed),
         }
-        self.update_superblock(store);
+        self.update_superblock(pool);
     }
 
     /// Writes one pair of copies; a second call writes the other. Otherwise, if the newest pair were lost, or destroyed by a format that a
     /// power loss interrupts, the older one would pass for a clean volume.
-    fn update_superblock(&mut self, store: &mut Store) {
+    fn update_superblock(&mut self, pool: &mut Pool) {
         self.updates += 1;
-        store.write_superblock();
+        pool.write_superblock();
     }
 
     /// Goes on with step 4, or begins step 5, when a superblock update is durable (or the volume has failed).
-    pub fn superblock_written(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
-        if store.io.failed {
-            return self.fail(&mut store.io, scheme, answers);
+    pub fn superblock_written(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) -> NextStep {
+        if pool.io.failed {
+            return self.fail(&mut pool.io, scheme, answers);
         }
         if self.updates < UPDATES {
-            self.update_superblock(store);
+            self.update_superblock(pool);
             return NextStep::Wait;
         }
-        self.settle_end(store, scheme, answers)
+        self.settle_end(pool, scheme, answers)
     }
 
     /// Step 5: writes units again that may not have been flushed, and closes the log after a crash.
-    fn settle_end(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
+    fn settle_end(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) -> NextStep {
         let Some(settling) = self.opening.as_mut().and_then(Opening::settling) else { return NextStep::Wait };
         let log = if let Scheme::Log(log) = scheme { Some(&mut **log) } else { None };
-        if settling.go_on(store, log) { self.log_is_open(store, scheme, answers) } else { NextStep::Wait }
+        if settling.go_on(pool, log) { self.log_is_open(pool, scheme, answers) } else { NextStep::Wait }
     }
 
     /// Notes that some units of step 5 are on the device.
@@ -230,47 +230,47 @@ impl Recovery {
     }
 
     /// Goes on with step 5 when these units are flushed.
-    pub fn units_flushed(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
-        if store.io.failed {
-            return self.fail(&mut store.io, scheme, answers);
+    pub fn units_flushed(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) -> NextStep {
+        if pool.io.failed {
+            return self.fail(&mut pool.io, scheme, answers);
         }
         if let Scheme::Log(log) = scheme {
-            log.is_flushed(&mut store.tables, &mut store.medium);
+            log.is_flushed(&mut pool.tables, &mut pool.medium);
         }
-        self.settle_end(store, scheme, answers)
+        self.settle_end(pool, scheme, answers)
     }
 
     /// Ends step 5, since the end of the log is durable. In mode `ordered` the log is emptied first. If it has no place left for another
     /// unit, checkpoints free some.
-    fn log_is_open(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
-        if store.io.failed {
-            return self.fail(&mut store.io, scheme, answers);
+    fn log_is_open(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) -> NextStep {
+        if pool.io.failed {
+            return self.fail(&mut pool.io, scheme, answers);
         }
         if let Scheme::Log(log) = scheme {
             let is_short = log.is_short();
             if log.is_left() {
-                forget_log(&mut store.tables, &mut store.space, scheme);
-            } else if store.settings.commit_mode == CommitMode::Ordered || (is_short && !log.keeps_blocks()) {
-                if !log.checkpoint_empties_log(&mut store.io, &mut store.tables, &store.space) {
-                    log.leave(&mut store.medium);
+                forget_log(&mut pool.tables, &mut pool.space, scheme);
+            } else if pool.settings.commit_mode == CommitMode::Ordered || (is_short && !log.keeps_blocks()) {
+                if !log.checkpoint_empties_log(&mut pool.io, &mut pool.tables, &pool.space) {
+                    log.leave(&mut pool.medium);
                     self.updates = 0;
-                    self.update_superblock(store);
+                    self.update_superblock(pool);
                 }
                 return NextStep::Wait;
             } else if is_short || log.is_cut_off() {
-                log.begin_checkpoint(&mut store.io, &mut store.tables, &store.space);
+                log.begin_checkpoint(&mut pool.io, &mut pool.tables, &pool.space);
                 return NextStep::Wait;
             }
         }
         self.opening = None;
-        store.io.stage = Stage::Replaying;
+        pool.io.stage = Stage::Replaying;
         NextStep::Replay
     }
 
     /// Goes on with step 5 if it has waited for a checkpoint, which has ended.
-    pub fn checkpoint_ended(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &Answers) -> NextStep {
-        let waits = self.opening.as_mut().is_some_and(Opening::is_ready) && store.io.stage == Stage::Opening;
-        if waits { self.log_is_open(store, scheme, answers) } else { NextStep::Wait }
+    pub fn checkpoint_ended(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) -> NextStep {
+        let waits = self.opening.as_mut().is_some_and(Opening::is_ready) && pool.io.stage == Stage::Opening;
+        if waits { self.log_is_open(pool, scheme, answers) } else { NextStep::Wait }
     }
 
     /// Lets the volume serve read-only after a failure. The end of its log may not be durable, and acknowledged writes may be missing: it

@@ -15,7 +15,7 @@ use crate::format::page::{PageId, Region, SECTORS};
 use crate::interface::{Action, Class, Trace};
 use crate::io::{Arrived, FlushFor, Io, IoFor, Stage};
 use crate::schedule::Task;
-use crate::store::{Medium, Store};
+use crate::store::{Medium, Pool};
 use crate::tables::{Access, Tables};
 use crate::units::{Pbn, count, index};
 
@@ -23,12 +23,12 @@ use crate::units::{Pbn, count, index};
 const BLOCKS_UNDER_WAY_MAX: u64 = 64;
 
 /// Whether the store has a trace of the last durable epoch. `Err`: a page has to be loaded first.
-pub(super) fn has_trace(store: &mut Store, journal: &mut Journal) -> Result<bool, PageId> {
+pub(super) fn has_trace(pool: &mut Pool, journal: &mut Journal) -> Result<bool, PageId> {
     let traces = journal.traces;
     for trace in traces.into_iter().flatten() {
         let is_there = match trace {
-            Trace::Log { sequence } => log_end(&store.medium, journal) >= sequence,
-            Trace::Map { sector, sum } => map_sum(&mut store.io, &mut store.tables, &store.geometry, sector)? == Some(sum),
+            Trace::Log { sequence } => log_end(&pool.medium, journal) >= sequence,
+            Trace::Map { sector, sum } => map_sum(&mut pool.io, &mut pool.tables, &pool.geometry, sector)? == Some(sum),
         };
         if is_there {
             // This trace identifies the store until an epoch of this server is durable.
@@ -67,36 +67,36 @@ fn map_sum(io: &mut Io, tables: &mut Tables, geometry: &Geometry, sector: u64) -
 }
 
 /// Reads the blocks that the entries name. Returns whether all were read, and those that count are durable.
-pub(super) fn read_proofs(store: &mut Store, journal: &mut Journal) -> bool {
+pub(super) fn read_proofs(pool: &mut Pool, journal: &mut Journal) -> bool {
     let proofs = &mut journal.proofs;
     while proofs.blocks_under_way < BLOCKS_UNDER_WAY_MAX {
         let Some(&(first, blocks)) = proofs.runs.front() else { break };
-        let known = match (0..blocks).map(|i| look_up(store, first + i)).collect() {
+        let known = match (0..blocks).map(|i| look_up(pool, first + i)).collect() {
             Ok(known) => known,
             Err(page) => {
-                store.tables.wait(&mut store.io, page, Task::Replay);
+                pool.tables.wait(&mut pool.io, page, Task::Replay);
                 return false;
             }
         };
         proofs.runs.pop_front();
         proofs.blocks_under_way += blocks;
         proofs.known.insert(first, known);
-        store.io.read(IoFor::ReadForProof { first }, store.geometry.block_at(first), index(blocks), true, Class::Data);
+        pool.io.read(IoFor::ReadForProof { first }, pool.geometry.block_at(first), index(blocks), true, Class::Data);
     }
-    if proofs.blocks_under_way > 0 || proofs.is_flushing || store.io.failed {
+    if proofs.blocks_under_way > 0 || proofs.is_flushing || pool.io.failed {
         return false;
     }
     if std::mem::take(&mut proofs.is_unflushed) {
         proofs.is_flushing = true;
-        store.io.flush(FlushFor::Proofs);
+        pool.io.flush(FlushFor::Proofs);
         return false;
     }
     true
 }
 
 /// Looks up a block in the tables. `Err`: a page has to be loaded first.
-fn look_up(store: &mut Store, pbn: Pbn) -> Result<BlockInTables, PageId> {
-    let Store { io, tables, geometry, medium, .. } = store;
+fn look_up(pool: &mut Pool, pbn: Pbn) -> Result<BlockInTables, PageId> {
+    let Pool { io, tables, geometry, medium, .. } = pool;
     let ((names, at), (counts, _)) = (geometry.fingerprint_of(pbn), geometry.refs_of(pbn));
     let entry = match tables.ensure(io, names) {
         Access::Loading => return Err(names),
@@ -114,9 +114,9 @@ fn look_up(store: &mut Store, pbn: Pbn) -> Result<BlockInTables, PageId> {
 
 impl Recovery {
     /// Compares blocks that entries name when they have been read. Right ones are written again, unless they are known to be durable.
-    pub fn proof_arrived(store: &mut Store, answers: &mut Answers, first: Pbn, arrived: Arrived) {
+    pub fn proof_arrived(pool: &mut Pool, answers: &mut Answers, first: Pbn, arrived: Arrived) {
         let Arrived { buffer, digests, result } = arrived;
-        if store.io.stage != Stage::Replaying {
+        if pool.io.stage != Stage::Replaying {
             // The device has failed meanwhile.
             return;
         }
@@ -129,17 +129,17 @@ impl Recovery {
             let mut again = Vec::new();
             for (i, (known, digest)) in known.into_iter().zip(digests).enumerate() {
                 let (pbn, block) = (first + count(i), read.block(i));
-                if !proofs.note_content(&store.keys, pbn, block, digest) {
+                if !proofs.note_content(&pool.keys, pbn, block, digest) {
                     continue;
                 }
-                if let (Kind::None, Some(authenticator)) = (known.entry.kind, store.keys.authentic(pbn, block)) {
+                if let (Kind::None, Some(authenticator)) = (known.entry.kind, pool.keys.authentic(pbn, block)) {
                     proofs.unnamed.insert(pbn, authenticator);
                 }
-                if !known.is_durable(&store.keys, pbn, block, digest) {
+                if !known.is_durable(&pool.keys, pbn, block, digest) {
                     again.push((pbn, read.slice(i, 1)));
                 }
             }
-            proofs.write_again(store, again);
+            proofs.write_again(pool, again);
         } else if blocks > 1 {
             // At least one of them cannot be read: each is read by itself.
             proofs.runs.extend((0..blocks).map(|i| (first + i, 1)));

@@ -23,7 +23,7 @@ use crate::requests::Requests;
 use crate::schedule::Task;
 use crate::scheme::Scheme;
 use crate::space::{PendingBlock, Space};
-use crate::store::{Store, in_slot};
+use crate::store::{Pool, in_slot};
 use crate::tables::{Access, Tables};
 use crate::units::{Lbn, Pbn};
 
@@ -40,37 +40,37 @@ impl Recovery {
     }
 
     /// Proves the entries, then applies them, as far as pages in memory allow.
-    pub fn go_on_replaying(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, requests: &mut Requests) {
-        if store.io.stage != Stage::Replaying {
+    pub fn go_on_replaying(pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers, requests: &mut Requests) {
+        if pool.io.stage != Stage::Replaying {
             return;
         }
         if let Some(good) = answers.take_replayed() {
-            content_replayed(store, answers, good);
+            content_replayed(pool, answers, good);
         }
-        match has_trace(store, &mut answers.journal) {
-            Err(page) => return store.tables.wait(&mut store.io, page, Task::Replay),
+        match has_trace(pool, &mut answers.journal) {
+            Err(page) => return pool.tables.wait(&mut pool.io, page, Task::Replay),
             // This is done once: the replay changes the sector that is the trace.
             Ok(true) => {
                 answers.journal.traces = [None; 2];
-                adopt_trace_of_log(&mut store.io, &store.tables, &store.medium, &mut answers.journal);
+                adopt_trace_of_log(&mut pool.io, &pool.tables, &pool.medium, &mut answers.journal);
             }
-            Ok(false) => refuse_promises(&mut store.io, answers),
+            Ok(false) => refuse_promises(&mut pool.io, answers),
         }
-        if !read_proofs(store, &mut answers.journal) {
+        if !read_proofs(pool, &mut answers.journal) {
             return;
         }
-        while let (Stage::Replaying, Some(what)) = (store.io.stage, answers.journal.to_replay.front().cloned()) {
-            let (logical, data) = (store.geometry.logical_blocks, store.geometry.data_blocks);
+        while let (Stage::Replaying, Some(what)) = (pool.io.stage, answers.journal.to_replay.front().cloned()) {
+            let (logical, data) = (pool.geometry.logical_blocks, pool.geometry.data_blocks);
             match what {
                 Promised::Unmap { first, end } if first < end && end.0 <= logical => {
-                    store.unmap(first, end).into_iter().for_each(|lbn| answers.journal.overtake(&store.settings, lbn));
+                    pool.unmap(first, end).into_iter().for_each(|lbn| answers.journal.overtake(&pool.settings, lbn));
                 }
-                Promised::Zero { lbn } if lbn.0 < logical => store.set_point(lbn, MapEntry::Zero),
+                Promised::Zero { lbn } if lbn.0 < logical => pool.set_point(lbn, MapEntry::Zero),
                 Promised::Content { lbn, content } if lbn.0 < logical => {
-                    return replay_content(&mut store.io, &mut store.tables, answers, requests, lbn, content);
+                    return replay_content(&mut pool.io, &mut pool.tables, answers, requests, lbn, content);
                 }
                 Promised::Link { lbn, pbn, slot, proof } if lbn.0 < logical && pbn.0 < data && slot <= SLOT_MAX => {
-                    if !replay_link(store, scheme, answers, lbn, (pbn, slot), &proof) {
+                    if !replay_link(pool, scheme, answers, lbn, (pbn, slot), &proof) {
                         return;
                     }
                 }
@@ -82,7 +82,7 @@ impl Recovery {
 
     /// Writes the content of a block again that takes no link any more, when it has been read.
     pub fn copy_arrived(
-        store: &mut Store,
+        pool: &mut Pool,
         answers: &mut Answers,
         requests: &mut Requests,
         lbn: Lbn,
@@ -92,19 +92,19 @@ impl Recovery {
         let Arrived { buffer, digests, result } = arrived;
         answers.end_replay();
         if result.is_err() && answers.journal.proofs.is_tried_again(pbn) {
-            return store.io.schedule.push(Task::Replay);
+            return pool.io.schedule.push(Task::Replay);
         }
         let Some(Promised::Link { proof, .. }) = answers.journal.to_replay.front() else { return };
         let block = buffer.freeze().slice(0, 1);
         let is_right = match slot {
-            0 => digests.first().is_some_and(|&digest| proof.proves(&store.keys.fingerprinter, digest, block.block(0))),
-            _ => store.keys.authentic(pbn, block.block(0)).is_some(),
+            0 => digests.first().is_some_and(|&digest| proof.proves(&pool.keys.fingerprinter, digest, block.block(0))),
+            _ => pool.keys.authentic(pbn, block.block(0)).is_some(),
         };
         match in_slot(&block, slot).filter(|_| result.is_ok() && is_right) {
-            Some(content) => replay_content(&mut store.io, &mut store.tables, answers, requests, lbn, content),
+            Some(content) => replay_content(&mut pool.io, &mut pool.tables, answers, requests, lbn, content),
             None => {
-                store.io.schedule.push(Task::Replay);
-                content_replayed(store, answers, false);
+                pool.io.schedule.push(Task::Replay);
+                content_replayed(pool, answers, false);
             }
         }
     }
@@ -112,32 +112,32 @@ impl Recovery {
     /// Whether everything that was replayed is durable, or never will be. Then the volume has to serve.
     #[must_use]
     #[inline]
-    pub fn is_replayed(store: &mut Store, answers: &mut Answers) -> bool {
-        if store.io.stage != Stage::Replaying {
+    pub fn is_replayed(pool: &mut Pool, answers: &mut Answers) -> bool {
+        if pool.io.stage != Stage::Replaying {
             return false;
         }
         let journal = &mut answers.journal;
         let is_checked = journal.traces == [None; 2];
-        let done = is_checked && journal.to_replay.is_empty() && store.tables.open.is_empty() && store.tables.committing.is_none();
-        if !(done || store.io.failed) {
+        let done = is_checked && journal.to_replay.is_empty() && pool.tables.open.is_empty() && pool.tables.committing.is_none();
+        if !(done || pool.io.failed) {
             return false;
         }
         if journal.broken > 0 {
             journal.lost = true;
             let writes = std::mem::take(&mut journal.broken);
-            store.io.notice(Notice::AcknowledgedLost { writes });
+            pool.io.notice(Notice::AcknowledgedLost { writes });
         }
-        if store.io.failed {
+        if pool.io.failed {
             // Applied entries may not be durable: no answer may contradict the next opening (P7). The journal stays.
-            store.io.unflushed = true;
+            pool.io.unflushed = true;
         } else {
-            store.io.out.push(Action::Replayed);
+            pool.io.out.push(Action::Replayed);
             if journal.is_set_back {
                 // The next server must not look for traces that this store lacks.
-                store.io.out.push(Action::Forget { epoch: store.medium.superblock.last_epoch, traces: [None; 2] });
+                pool.io.out.push(Action::Forget { epoch: pool.medium.superblock.last_epoch, traces: [None; 2] });
             }
         }
-        store.space.promised.clear();
+        pool.space.promised.clear();
         journal.proofs = Proofs::default();
         true
     }
@@ -156,7 +156,7 @@ fn refuse_promises(io: &mut Io, answers: &mut Answers) {
 
 /// Links an LBN to the block that an entry names. False: it waits for something.
 fn replay_link(
-    store: &mut Store,
+    pool: &mut Pool,
     scheme: &mut Scheme,
     answers: &mut Answers,
     lbn: Lbn,
@@ -164,11 +164,11 @@ fn replay_link(
     proof: &FingerprintEntry,
 ) -> bool {
     let to = MapEntry::Block { pbn, slot };
-    match store.tables.lookup(&mut store.io, lbn) {
+    match pool.tables.lookup(&mut pool.io, lbn) {
         Ok(Some(now)) if now == to => return true,
         Ok(_) => {}
         Err(page) => {
-            store.tables.wait(&mut store.io, page, Task::Replay);
+            pool.tables.wait(&mut pool.io, page, Task::Replay);
             return false;
         }
     }
@@ -176,28 +176,28 @@ fn replay_link(
         answers.journal.broken += 1;
         return true;
     }
-    let (page, _) = store.geometry.refs_of(pbn);
-    let takes_link = match store.tables.ensure(&mut store.io, page) {
+    let (page, _) = pool.geometry.refs_of(pbn);
+    let takes_link = match pool.tables.ensure(&mut pool.io, page) {
         Access::Loading => Err(page),
         Access::Unreadable => Ok(false),
         Access::Ready(_) => {
-            let has_room = store.tables.refs_now(pbn) < store.space.link_limit(&store.tables);
-            if has_room { is_carrier_known(store, scheme, answers, pbn, slot) } else { Ok(false) }
+            let has_room = pool.tables.refs_now(pbn) < pool.space.link_limit(&pool.tables);
+            if has_room { is_carrier_known(pool, scheme, answers, pbn, slot) } else { Ok(false) }
         }
     };
     match takes_link {
         Err(page) => {
-            store.tables.wait(&mut store.io, page, Task::Replay);
+            pool.tables.wait(&mut pool.io, page, Task::Replay);
             false
         }
         Ok(false) => {
-            read_for_copy(&mut store.io, &store.geometry, answers, lbn, pbn, slot);
+            read_for_copy(&mut pool.io, &pool.geometry, answers, lbn, pbn, slot);
             false
         }
         Ok(true) => {
-            store.space.change_refs(&mut store.io, &mut store.tables, pbn, 1);
-            store.tables.open.refs_pages.insert(page.index);
-            store.set_point(lbn, to);
+            pool.space.change_refs(&mut pool.io, &mut pool.tables, pbn, 1);
+            pool.tables.open.refs_pages.insert(page.index);
+            pool.set_point(lbn, to);
             true
         }
     }
@@ -205,28 +205,28 @@ fn replay_link(
 
 /// Whether a slot of a block can be linked to: its carrier is in the tables, or is a pack that becomes a pending block now. `Err`: a page
 /// has to be loaded first.
-fn is_carrier_known(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
+fn is_carrier_known(pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
     let Some(authenticator) = answers.journal.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
-    if store.space.pending.get(pbn).is_some_and(|pending| pending.waits) {
+    if pool.space.pending.get(pbn).is_some_and(|pending| pending.waits) {
         return Ok(true);
     }
-    let (page, at) = store.geometry.fingerprint_of(pbn);
-    let entry = match store.tables.ensure(&mut store.io, page) {
+    let (page, at) = pool.geometry.fingerprint_of(pbn);
+    let entry = match pool.tables.ensure(&mut pool.io, page) {
         Access::Loading => return Err(page),
         Access::Unreadable => return Ok(false),
         Access::Ready(resident) => resident.page().content.fingerprint(at),
     };
-    if entry.kind == Kind::Carrier && entry.value == authenticator && !store.tables.is_losing_its_name(pbn) {
+    if entry.kind == Kind::Carrier && entry.value == authenticator && !pool.tables.is_losing_its_name(pbn) {
         return Ok(true);
     }
-    if !store.tables.has_records() || store.tables.refs_now(pbn) > 0 {
+    if !pool.tables.has_records() || pool.tables.refs_now(pbn) > 0 {
         return Ok(false);
     }
-    store.space.change_refs(&mut store.io, &mut store.tables, pbn, 1);
-    store.tables.open.new_blocks.push(pbn);
-    scheme.takes_foreign_pack(store, answers);
-    let epoch = store.tables.open.number.0;
-    store.space.pending.insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
+    pool.space.change_refs(&mut pool.io, &mut pool.tables, pbn, 1);
+    pool.tables.open.new_blocks.push(pbn);
+    scheme.takes_foreign_pack(pool, answers);
+    let epoch = pool.tables.open.number.0;
+    pool.space.pending.insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
     Ok(true)
 }
 
@@ -253,10 +253,10 @@ fn replay_content(io: &mut Io, tables: &mut Tables, answers: &mut Answers, reque
 }
 
 /// Goes on when replayed content has its place, or failed to get one.
-fn content_replayed(store: &mut Store, answers: &mut Answers, good: bool) {
-    if !good && !store.io.failed {
+fn content_replayed(pool: &mut Pool, answers: &mut Answers, good: bool) {
+    if !good && !pool.io.failed {
         // There was no block for a copy. But a recount may have made room for a link meanwhile.
-        if takes_link_now(&mut store.tables, &store.space, &store.geometry, answers) {
+        if takes_link_now(&mut pool.tables, &pool.space, &pool.geometry, answers) {
             return;
         }
         answers.journal.broken += 1;
@@ -281,13 +281,13 @@ mod tests {
     #[test]
     fn content_that_is_being_replayed_is_not_written_twice() {
         let mut store = crate::test_kit::store();
-        store.io.stage = Stage::Replaying;
+        store.pool.io.stage = Stage::Replaying;
         let (mut scheme, mut answers, mut requests) = (Scheme::default(), Answers::new(Journal::new(false)), Requests::default());
         let (lbn, content) = (Lbn(1), BufferMut::zeroed(1).freeze().slice(0, 1));
         answers.journal.to_replay = [Promised::Zero { lbn }, Promised::Content { lbn, content }].into();
         for _ in 0..2 {
-            Recovery::go_on_replaying(&mut store, &mut scheme, &mut answers, &mut requests);
-            let digests = store.io.out.iter().filter(|action| matches!(action, Action::Digest { .. })).count();
+            Recovery::go_on_replaying(&mut store.pool, &mut scheme, &mut answers, &mut requests);
+            let digests = store.pool.io.out.iter().filter(|action| matches!(action, Action::Digest { .. })).count();
             assert_eq!((digests, answers.journal.to_replay.len()), (1, 1));
         }
     }

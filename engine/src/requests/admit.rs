@@ -10,7 +10,7 @@ use crate::io::Io;
 use crate::memory::Part;
 use crate::scheme::Scheme;
 use crate::space::Space;
-use crate::store::Store;
+use crate::store::{Pool, Store};
 use crate::units::SECTOR_BYTES;
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ fn changes(op: Op) -> bool {
 impl Requests {
     /// Takes in a request. All requests wait until the volume serves.
     pub fn admit(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: Request) {
-        if store.io.stage.is_before_service() {
+        if store.pool.io.stage.is_before_service() {
             self.admission.push_back(request);
             return;
         }
@@ -31,14 +31,14 @@ impl Requests {
 
     /// Admits the requests that memory has room for.
     pub fn drain_admission(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
-        if store.io.stage.is_before_service() {
+        if store.pool.io.stage.is_before_service() {
             return;
         }
-        if store.space.is_full() {
+        if store.pool.space.is_full() {
             self.admit_discards_when_full(store, scheme, answers);
         }
         while let Some(request) = self.admission.front() {
-            if changes(request.op) && !store.io.failed && self.has_to_wait(store, scheme, answers) {
+            if changes(request.op) && !store.pool.io.failed && self.has_to_wait(&mut store.pool, scheme, answers) {
                 return;
             }
             let Some(request) = self.admission.pop_front() else { return };
@@ -64,7 +64,7 @@ impl Requests {
     #[cold]
     fn admit_discards_when_full(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
         let mut at = 0;
-        while at < self.admission.len() && !self.lacks_room_for_records(store, scheme, answers) {
+        while at < self.admission.len() && !self.lacks_room_for_records(&mut store.pool, scheme, answers) {
             if self.admission[at].op != Op::Discard {
                 at += 1;
             } else if let Some(request) = self.admission.remove(at) {
@@ -75,39 +75,39 @@ impl Requests {
 
     /// Whether a further write has to wait, for room for its records or for the writes that wait already. Writes that wait for a block do
     /// not count, since a further write may need no new block; their memory is bounded by that of requests.
-    fn has_to_wait(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> bool {
-        let waiting = if store.space.is_full() { self.writes.len() - store.space.waiters.len() } else { self.writes.len() };
-        waiting >= store.tables.pages.waiting_max() || self.lacks_room_for_records(store, scheme, answers)
+    fn has_to_wait(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers) -> bool {
+        let waiting = if pool.space.is_full() { self.writes.len() - pool.space.waiters.len() } else { self.writes.len() };
+        waiting >= pool.tables.pages.waiting_max() || self.lacks_room_for_records(pool, scheme, answers)
     }
 
     /// Whether a further write or discard has to wait until records are committed.
-    fn lacks_room_for_records(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) -> bool {
-        (store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / 2 || !store.memory.accountant.within(Part::Dirty))
-            && (store.tables.committing.is_some() || !store.tables.open.is_empty())
-            || scheme.is_crowded(store, answers)
-            || store.tables.open.is_due
-            || answers.journal.records().1 > store.settings.facts.journal_records_max / 2
+    fn lacks_room_for_records(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers) -> bool {
+        (pool.open_bytes() > pool.memory.accountant.limit(Part::Dirty) / 2 || !pool.memory.accountant.within(Part::Dirty))
+            && (pool.tables.committing.is_some() || !pool.tables.open.is_empty())
+            || scheme.is_crowded(pool, answers)
+            || pool.tables.open.is_due
+            || answers.journal.records().1 > pool.settings.facts.journal_records_max / 2
     }
 
     fn dispatch(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: Request) {
         let fits = request.offset.0 % SECTOR_BYTES == 0
             && request.length.0 % SECTOR_BYTES == 0
-            && request.offset.0.checked_add(request.length.0).is_some_and(|end| end <= store.logical().bytes().0);
+            && request.offset.0.checked_add(request.length.0).is_some_and(|end| end <= store.volume.blocks.bytes().0);
         if !fits {
-            return store.space.refuse(&mut store.io, request.id, Failure::Invalid);
+            return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::Invalid);
         }
-        if store.io.unflushed {
-            return store.space.refuse(&mut store.io, request.id, Failure::Io);
+        if store.pool.io.unflushed {
+            return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::Io);
         }
-        if changes(request.op) && store.io.is_read_only() {
-            return store.space.refuse(&mut store.io, request.id, Failure::ReadOnly);
+        if changes(request.op) && store.pool.io.is_read_only() {
+            return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::ReadOnly);
         }
         match request.op {
-            Op::Read => self.begin_read(store, request),
-            Op::Extents => self.begin_extents(store, request),
+            Op::Read => self.begin_read(&mut store.pool, request),
+            Op::Extents => self.begin_extents(&mut store.pool, request),
             Op::Write => self.begin_write(store, scheme, answers, &request),
-            Op::Flush => answers.flush(store, request.id),
-            Op::Discard => self.begin_discard(store, answers, &request),
+            Op::Flush => answers.flush(&mut store.pool, request.id),
+            Op::Discard => self.begin_discard(&mut store.pool, answers, &request),
             Op::WriteZeroes => self.begin_write_zeroes(store, scheme, answers, &request),
         }
     }

@@ -9,18 +9,18 @@ use crate::format::geometry::Geometry;
 use crate::interface::{Failure, Reply, Request};
 use crate::io::Io;
 use crate::schedule::Task;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::Tables;
 
 impl Requests {
-    pub fn begin_extents(&mut self, store: &mut Store, request: Request) {
+    pub fn begin_extents(&mut self, pool: &mut Pool, request: Request) {
         // Who only looks may ask until the very end.
-        if store.io.stage.is_closing() {
-            return store.space.refuse(&mut store.io, request.id, Failure::Io);
+        if pool.io.stage.is_closing() {
+            return pool.space.refuse(&mut pool.io, request.id, Failure::Io);
         }
         self.extents.push_back(ExtentsOp::new(request));
         if self.extents.len() == 1 {
-            self.go_on_with_extents(&mut store.io, &mut store.tables, &store.geometry);
+            self.go_on_with_extents(&mut pool.io, &mut pool.tables, &pool.geometry);
         }
     }
 

@@ -33,14 +33,14 @@ pub(super) struct Written<'a> {
 
 /// Makes the LBN mean the content that was written.
 pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, written: &Written<'_>) -> Result<(), Blocked> {
-    scheme.admit_records(store, 1)?;
+    scheme.admit_records(&mut store.pool, 1)?;
     let &Written { request, lbn, slice, digest, compared, policy, is_lone } = written;
-    let (epoch, policy) = (store.tables.open.number, store.medium.policy_of(lbn, policy));
+    let (epoch, policy) = (store.pool.tables.open.number, store.pool.medium.policy_of(lbn, policy));
     let name = match digest {
         Digest::Zero => {
-            store.io.ledger.placed(policy.stream(), Placed::Zero);
-            answers.promise(store, request, epoch, Promised::Zero { lbn });
-            store.set_point(lbn, MapEntry::Zero);
+            store.pool.io.ledger.placed(policy.stream(), Placed::Zero);
+            answers.promise(&mut store.pool, request, epoch, Promised::Zero { lbn });
+            store.pool.set_point(lbn, MapEntry::Zero);
             return Ok(());
         }
         Digest::Of(fingerprint) => FingerprintEntry::of(fingerprint),
@@ -52,9 +52,9 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
     if policy.is_apart() {
         let checksum = match digest {
             Digest::Checksum(checksum) => checksum,
-            _ => store.keys.fingerprinter.checksum(slice.block(0)),
+            _ => store.pool.keys.fingerprinter.checksum(slice.block(0)),
         };
-        let entry = store.medium.entry_apart(checksum);
+        let entry = store.pool.medium.entry_apart(checksum);
         return link_new(store, scheme, answers, content, New { entry, ..new });
     }
     let Digest::Of(fingerprint) = digest else {
@@ -63,9 +63,9 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
         return Ok(());
     };
     let found = if is_lone {
-        store.find_unchanged(lbn, slice, &fingerprint, compared)?
+        store.pool.find_unchanged(lbn, slice, &fingerprint, compared)?
     } else {
-        store.find_duplicate(lbn, slice, &fingerprint, compared)?
+        store.pool.find_duplicate(lbn, slice, &fingerprint, compared)?
     };
     match found {
         DuplicateSearch::Duplicate(pbn, slot) => {
@@ -73,24 +73,24 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
             Ok(())
         }
         DuplicateSearch::Unchanged(pbn, slot, since) => {
-            store.io.ledger.placed(policy.stream(), Placed::Unchanged);
-            store.index.note_duplicate(lbn, pbn, &fingerprint);
-            store.adaptation.note(Some(true));
+            store.pool.io.ledger.placed(policy.stream(), Placed::Unchanged);
+            store.pool.index.note_duplicate(lbn, pbn, &fingerprint);
+            store.volume.adaptation.note(Some(true));
             if let MappedSince::Epoch(epoch) = since {
-                answers.promise_block(store, request, epoch, lbn, (pbn, slot), content);
+                answers.promise_block(&mut store.pool, request, epoch, lbn, (pbn, slot), content);
             }
             Ok(())
         }
         DuplicateSearch::New => {
             link_new(store, scheme, answers, content, New { is_sought: true, ..new })?;
-            store.adaptation.note(Some(false));
+            store.volume.adaptation.note(Some(false));
             Ok(())
         }
         DuplicateSearch::Filtered => {
             match link_new(store, scheme, answers, content, new) {
                 Ok(()) => {
-                    store.io.ledger.filtered += 1;
-                    store.adaptation.note(Some(true));
+                    store.pool.io.ledger.filtered += 1;
+                    store.volume.adaptation.note(Some(true));
                     Ok(())
                 }
                 // A link needs no room.
@@ -109,17 +109,18 @@ fn link_duplicate(
     (pbn, slot): (Pbn, u8),
     content: NamedContent<'_>,
 ) {
-    store.io.ledger.placed(stream, Placed::Duplicate);
-    if store.prefetched.found(&content.name.value, pbn) {
+    store.pool.io.ledger.placed(stream, Placed::Duplicate);
+    if store.pool.prefetched.found(&content.name.value, pbn) {
         // It may come more often than once, and its entry is gone.
-        store.index.insert(&content.name.value, pbn);
+        store.pool.index.insert(&content.name.value, pbn);
     }
-    answers.promise_block(store, request, store.tables.open.number, lbn, (pbn, slot), content);
-    store.space.add_links(&mut store.io, &mut store.tables, pbn, 1);
-    store.set_point(lbn, MapEntry::Block { pbn, slot });
-    store.also_mapped_by(pbn, lbn);
-    scheme.pack_if_large(store, answers);
-    store.adaptation.note(Some(true));
+    let epoch = store.pool.tables.open.number;
+    answers.promise_block(&mut store.pool, request, epoch, lbn, (pbn, slot), content);
+    store.pool.space.add_links(&mut store.pool.io, &mut store.pool.tables, pbn, 1);
+    store.pool.set_point(lbn, MapEntry::Block { pbn, slot });
+    store.pool.also_mapped_by(pbn, lbn);
+    scheme.pack_if_large(&mut store.pool, answers);
+    store.volume.adaptation.note(Some(true));
     store.note_duplicate(lbn, pbn, &content.name.value);
 }
 
@@ -139,33 +140,33 @@ struct New {
 fn link_new(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, content: NamedContent<'_>, new: New) -> Result<(), Blocked> {
     let New { request, lbn, entry: FingerprintEntry { kind, value: fingerprint }, policy, is_sought } = new;
     let slice = content.slice;
-    let promised = answers.journal.contents_promised(&store.io, &store.tables);
-    let pbn = store.allocate(lbn, policy.stream(), promised)?;
-    store.io.ledger.placed(policy.stream(), Placed::New);
-    store.space.add_links(&mut store.io, &mut store.tables, pbn, 2);
-    store.tables.open.new_blocks.push(pbn);
-    let epoch = store.tables.open.number;
+    let promised = answers.journal.contents_promised(&store.pool.io, &store.pool.tables);
+    let pbn = store.pool.allocate(lbn, policy.stream(), promised)?;
+    store.pool.io.ledger.placed(policy.stream(), Placed::New);
+    store.pool.space.add_links(&mut store.pool.io, &mut store.pool.tables, pbn, 2);
+    store.pool.tables.open.new_blocks.push(pbn);
+    let epoch = store.pool.tables.open.number;
     let may_compress = kind == Kind::Fingerprint && policy.compresses();
-    let held_back = if may_compress { scheme.hold_back(store, answers, lbn, pbn, slice, policy) } else { None };
+    let held_back = if may_compress { scheme.hold_back(&mut store.pool, answers, lbn, pbn, slice, policy) } else { None };
     let goes = held_back.is_none();
     let held = Some(held_back.unwrap_or_else(|| slice.clone()));
-    store.space.pending.insert(pbn, PendingBlock { kind, fingerprint, epoch: epoch.0, held, waits: true });
+    store.pool.space.pending.insert(pbn, PendingBlock { kind, fingerprint, epoch: epoch.0, held, waits: true });
     if kind == Kind::Fingerprint {
         if policy.is_indexed() {
-            store.index.insert(&fingerprint, pbn);
+            store.pool.index.insert(&fingerprint, pbn);
         } else {
-            store.index.left_out(&fingerprint);
+            store.pool.index.left_out(&fingerprint);
         }
         if is_sought {
             store.note_new(lbn, pbn, &fingerprint);
         }
     }
-    answers.promise_block(store, request, epoch, lbn, (pbn, 0), content);
+    answers.promise_block(&mut store.pool, request, epoch, lbn, (pbn, 0), content);
     if goes {
-        store.add_to_run(request, pbn, slice.clone());
+        store.pool.add_to_run(request, pbn, slice.clone());
     }
-    scheme.epoch_has_grown(store, answers);
-    store.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
-    scheme.pack_if_large(store, answers);
+    scheme.epoch_has_grown(&mut store.pool, answers);
+    store.pool.set_point(lbn, MapEntry::Block { pbn, slot: 0 });
+    scheme.pack_if_large(&mut store.pool, answers);
     Ok(())
 }

@@ -20,82 +20,81 @@ use crate::io::{Arrived, Io, IoFor};
 use crate::memory::Part;
 use crate::policy::Policy;
 use crate::schedule::Task;
-use crate::store::ExpectedContent;
-use crate::store::Store;
 use crate::store::{BlockCondition, Place, in_slot};
+use crate::store::{ExpectedContent, Pool};
 use crate::tables::Tables;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 
 impl Requests {
-    pub fn begin_read(&mut self, store: &mut Store, request: Request) {
-        let room = store.memory.accountant.limit(Part::Requests) / 2;
+    pub fn begin_read(&mut self, pool: &mut Pool, request: Request) {
+        let room = pool.memory.accountant.limit(Part::Requests) / 2;
         if self.reads_bytes > 0 && self.reads_bytes + request.length.0 > room {
             self.reads_queued.push_back(request);
             return;
         }
-        store.io.ledger.client_reads += 1;
-        store.io.ledger.client_read_bytes += request.length.0;
+        pool.io.ledger.client_reads += 1;
+        pool.io.ledger.client_read_bytes += request.length.0;
         self.reads_bytes += request.length.0;
         let op = self.reads.insert(ReadOp::new(request));
-        self.go_on_reading(store, op);
+        self.go_on_reading(pool, op);
     }
 
-    pub fn go_on_reading(&mut self, store: &mut Store, op: usize) {
+    pub fn go_on_reading(&mut self, pool: &mut Pool, op: usize) {
         let Some(read) = self.reads.get(op) else { return };
-        if !read.sent && !self.resolve(store, op) {
+        if !read.sent && !self.resolve(pool, op) {
             return;
         }
         if self.reads[op].runs_left == 0 {
             if std::mem::take(&mut self.reads[op].begins_again) {
-                return self.read_again(store, op);
+                return self.read_again(pool, op);
             }
-            self.verify_and_answer(store, op);
+            self.verify_and_answer(pool, op);
         }
     }
 
     /// Looks up what each LBN means, and reads what is not in memory. False: it waits for a map page.
-    fn resolve(&mut self, store: &mut Store, op: usize) -> bool {
+    fn resolve(&mut self, pool: &mut Pool, op: usize) -> bool {
         let (offset, length) = (self.reads[op].request.offset.0, self.reads[op].request.length.0);
         let first = offset / BLOCK_BYTES;
         let blocks = (offset + length).div_ceil(BLOCK_BYTES) - first;
         while count(self.reads[op].pieces.len()) < blocks && !self.reads[op].bad {
             let lbn = Lbn(first + count(self.reads[op].pieces.len()));
-            match store.tables.lookup(&mut store.io, lbn) {
-                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if store.tables.proved_only.is_some() => self.reads[op].bad = true,
+            match pool.tables.lookup(&mut pool.io, lbn) {
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if pool.tables.proved_only.is_some() => self.reads[op].bad = true,
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.reads[op].pieces.push(Piece::Zeroes),
-                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < store.geometry.data_blocks => self.take_block(store, op, pbn, slot),
+                Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < pool.geometry.data_blocks => self.take_block(pool, op, pbn, slot),
                 Ok(_) => self.reads[op].bad = true,
                 Err(page) => {
-                    store.tables.wait(&mut store.io, page, Task::Read(op));
+                    pool.tables.wait(&mut pool.io, page, Task::Read(op));
                     return false;
                 }
             }
         }
-        self.send_runs(store, op);
+        self.send_runs(pool, op);
         true
     }
 
     /// Takes the content of a block if it is in memory. Otherwise pins the block, which becomes part of a run.
-    fn take_block(&mut self, store: &mut Store, op: usize, pbn: Pbn, slot: u8) {
-        let held = store.space.pending.get(pbn).and_then(|f| f.held.clone());
+    fn take_block(&mut self, pool: &mut Pool, op: usize, pbn: Pbn, slot: u8) {
+        let held = pool.space.pending.get(pbn).and_then(|f| f.held.clone());
         // After a damaged log the content has to be proved for each LBN.
-        let is_trusted = store.tables.proved_only.is_none();
-        let cached = if held.is_none() && is_trusted { self.cached(&mut store.io, &mut store.contents, pbn) } else { None };
+        let is_trusted = pool.tables.proved_only.is_none();
+        let cached = if held.is_none() && is_trusted { self.cached(&mut pool.io, &mut pool.contents, pbn) } else { None };
         if cached.is_some() {
-            self.reads[op].skip(&store.geometry, pbn);
+            self.reads[op].skip(&pool.geometry, pbn);
         }
         if let Some(here) = held.or(cached) {
-            self.note_what_was_here(store, op, (pbn, slot), &here);
+            self.note_what_was_here(pool, op, (pbn, slot), &here);
             match in_slot(&here, slot) {
                 Some(content) => self.reads[op].pieces.push(Piece::Here(content)),
                 None => self.reads[op].bad = true,
             }
             return;
         }
-        let along = self.reads[op].bridge_to(&store.geometry, pbn);
-        (along.start.0..along.end.0).for_each(|along| store.space.pin(Pbn(along)));
-        if self.reads[op].ask(&store.geometry, pbn, slot) {
-            store.space.pin(pbn);
+        let along = self.reads[op].bridge_to(&pool.geometry, pbn);
+        (along.start.0..along.end.0).for_each(|along| pool.space.pin(Pbn(along)));
+        if self.reads[op].ask(&pool.geometry, pbn, slot) {
+            pool.space.pin(pbn);
         }
     }
 
@@ -106,7 +105,7 @@ impl Requests {
     }
 
     /// Reads the runs from the device, and meanwhile loads the pages with their fingerprints.
-    fn send_runs(&mut self, store: &mut Store, op: usize) {
+    fn send_runs(&mut self, pool: &mut Pool, op: usize) {
         let read = &mut self.reads[op];
         read.sent = true;
         if read.bad {
@@ -115,19 +114,19 @@ impl Requests {
         read.runs_left = read.runs.len();
         let runs: Vec<(Pbn, usize, bool)> = read.runs.iter().map(|r| (r.first, r.blocks, r.has_whole)).collect();
         for (run, (pbn, blocks, has_whole)) in runs.into_iter().enumerate() {
-            if store.settings.verify_reads {
-                let last = store.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
-                let first = store.geometry.fingerprint_of(pbn).0;
+            if pool.settings.verify_reads {
+                let last = pool.geometry.fingerprint_of(pbn + (count(blocks) - 1)).0;
+                let first = pool.geometry.fingerprint_of(pbn).0;
                 (first.index..=last.index).for_each(|index| {
-                    store.tables.ensure(&mut store.io, PageId { index, ..first });
+                    pool.tables.ensure(&mut pool.io, PageId { index, ..first });
                 });
             }
-            let at = store.geometry.block_at(pbn);
-            store.io.read(IoFor::Read { op, run }, at, blocks, store.settings.verify_reads && has_whole, Class::Data);
+            let at = pool.geometry.block_at(pbn);
+            pool.io.read(IoFor::Read { op, run }, at, blocks, pool.settings.verify_reads && has_whole, Class::Data);
         }
     }
 
-    pub fn read_arrived(&mut self, store: &mut Store, op: usize, run: usize, arrived: Arrived) {
+    pub fn read_arrived(&mut self, pool: &mut Pool, op: usize, run: usize, arrived: Arrived) {
         let Arrived { buffer, digests, result } = arrived;
         let read = &mut self.reads[op];
         let blocks = buffer.blocks();
@@ -138,14 +137,14 @@ impl Requests {
             (read.is_block_by_block, read.begins_again) = (true, true);
         } else if result.is_err() {
             let pbn = read.runs[run].first;
-            store.block_damaged(pbn, "a block cannot be read");
-            self.reads[op].is_damaged(store.contents.suspects.last_find());
+            pool.block_damaged(pbn, "a block cannot be read");
+            self.reads[op].is_damaged(pool.contents.suspects.last_find());
         }
-        self.go_on_reading(store, op);
+        self.go_on_reading(pool, op);
     }
 
-    fn verify_and_answer(&mut self, store: &mut Store, op: usize) {
-        if store.io.failed && self.reads_uncommitted(&store.tables, op) {
+    fn verify_and_answer(&mut self, pool: &mut Pool, op: usize) {
+        if pool.io.failed && self.reads_uncommitted(&pool.tables, op) {
             self.reads[op].bad = true;
         }
         let pieces: Vec<(usize, FromRun)> = if self.reads[op].bad { Vec::new() } else { self.reads[op].device_pieces().collect() };
@@ -153,58 +152,58 @@ impl Requests {
         let mut judged: Option<((usize, usize), BlockCondition)> = None;
         for (piece, from) in pieces {
             // Without verification whole blocks are answered as they came.
-            if piece < self.reads[op].verified || (from.slot == 0 && !store.settings.verify_reads) {
+            if piece < self.reads[op].verified || (from.slot == 0 && !pool.settings.verify_reads) {
                 continue;
             }
             let pbn = self.reads[op].runs[from.run].first + count(from.at);
-            let expect = if store.settings.verify_reads { store.expect_content(pbn) } else { ExpectedContent::Unknown };
+            let expect = if pool.settings.verify_reads { pool.expect_content(pbn) } else { ExpectedContent::Unknown };
             if let ExpectedContent::Page(page) = expect {
-                return store.tables.wait(&mut store.io, page, Task::Read(op));
+                return pool.tables.wait(&mut pool.io, page, Task::Read(op));
             }
-            if let (ExpectedContent::Unknown, true) = (&expect, store.settings.verify_reads) {
-                match store.tables.lookup(&mut store.io, self.reads[op].lbn(piece)) {
-                    Err(page) => return store.tables.wait(&mut store.io, page, Task::Read(op)),
+            if let (ExpectedContent::Unknown, true) = (&expect, pool.settings.verify_reads) {
+                match pool.tables.lookup(&mut pool.io, self.reads[op].lbn(piece)) {
+                    Err(page) => return pool.tables.wait(&mut pool.io, page, Task::Read(op)),
                     Ok(Some(MapEntry::Block { pbn: now, slot })) if (now, slot) == (pbn, from.slot) => {}
-                    Ok(_) => return self.read_again(store, op),
+                    Ok(_) => return self.read_again(pool, op),
                 }
             }
             let (slice, digests) = self.reads[op].runs[from.run].arrived();
             let (block, digest) = (slice.nth(from.at), digests.get(from.at).copied().unwrap_or(Digest::Partial));
-            match store.is_proved(self.reads[op].lbn(piece), pbn, &expect, digest, block.block(0)) {
+            match pool.is_proved(self.reads[op].lbn(piece), pbn, &expect, digest, block.block(0)) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.reads[op].bad = true;
                     break;
                 }
-                Err(page) => return store.tables.wait(&mut store.io, page, Task::Read(op)),
+                Err(page) => return pool.tables.wait(&mut pool.io, page, Task::Read(op)),
             }
             let found = match judged {
                 Some((at, found)) if at == (from.run, from.at) => found,
-                _ => store.judge(pbn, from.slot, &expect, digest, block.block(0)),
+                _ => pool.judge(pbn, from.slot, &expect, digest, block.block(0)),
             };
             judged = Some(((from.run, from.at), found));
-            self.name_what_was_read(store, self.reads[op].lbn(piece), pbn, from.slot, &expect, digest);
+            self.name_what_was_read(pool, self.reads[op].lbn(piece), pbn, from.slot, &expect, digest);
             if found == BlockCondition::Right {
-                self.note_what_was_read(store, op, piece, (pbn, from.slot), &expect, block.block(0));
+                self.note_what_was_read(pool, op, piece, (pbn, from.slot), &expect, block.block(0));
             }
-            match store.slot_as_judged(pbn, &block, from.slot, found) {
+            match pool.slot_as_judged(pbn, &block, from.slot, found) {
                 Some(content) => self.reads[op].pieces[piece] = Piece::Here(content),
                 None => {
-                    store.content_damaged(pbn);
-                    self.reads[op].is_damaged(store.contents.suspects.last_find());
+                    pool.content_damaged(pbn);
+                    self.reads[op].is_damaged(pool.contents.suspects.last_find());
                 }
             }
             self.reads[op].verified = piece + 1;
         }
-        if !store.awaits_find(self.reads[op].find, Task::Read(op)) {
-            self.end_read(store, op);
+        if !pool.awaits_find(self.reads[op].find, Task::Read(op)) {
+            self.end_read(pool, op);
         }
     }
 
     /// Notes the place of content that was read from the device, and is right.
     fn note_what_was_read(
         &self,
-        store: &mut Store,
+        pool: &mut Pool,
         op: usize,
         piece: usize,
         place: Place,
@@ -212,7 +211,7 @@ impl Requests {
         block: &[u8; BLOCK_SIZE],
     ) {
         let is_marked = self.reads[op].request.policies.of(piece).is_prefetched();
-        if !is_marked && store.index.is_whole() {
+        if !is_marked && pool.index.is_whole() {
             return;
         }
         let fingerprint = match (place, expect) {
@@ -220,37 +219,37 @@ impl Requests {
             (_, ExpectedContent::Carrier(_)) => fingerprint_in(block, place),
             _ => None,
         };
-        note_place(&mut store.prefetched, is_marked, fingerprint, place.0);
+        note_place(&mut pool.prefetched, is_marked, fingerprint, place.0);
     }
 
     /// Notes the place of content that is in memory.
-    fn note_what_was_here(&self, store: &mut Store, op: usize, place: Place, here: &Slice) {
+    fn note_what_was_here(&self, pool: &mut Pool, op: usize, place: Place, here: &Slice) {
         let is_marked = self.reads[op].request.policies.of(self.reads[op].pieces.len()).is_prefetched();
-        if !is_marked && store.index.is_whole() {
+        if !is_marked && pool.index.is_whole() {
             return;
         }
-        let fingerprint = if place.1 > 0 { fingerprint_in(here.block(0), place) } else { store.fingerprint_here(place.0) };
-        note_place(&mut store.prefetched, is_marked, fingerprint, place.0);
+        let fingerprint = if place.1 > 0 { fingerprint_in(here.block(0), place) } else { pool.fingerprint_here(place.0) };
+        note_place(&mut pool.prefetched, is_marked, fingerprint, place.0);
     }
 
     /// Gives a whole block its fingerprint again, where a crash took it.
-    fn name_what_was_read(&mut self, store: &mut Store, lbn: Lbn, pbn: Pbn, slot: u8, expect: &ExpectedContent, digest: Digest) {
+    fn name_what_was_read(&mut self, pool: &mut Pool, lbn: Lbn, pbn: Pbn, slot: u8, expect: &ExpectedContent, digest: Digest) {
         let is_nameless = match expect {
             ExpectedContent::Short(_) => true,
-            ExpectedContent::Unknown => !store.medium.policy_of(lbn, Policy::DEFAULT).is_apart(),
+            ExpectedContent::Unknown => !pool.medium.policy_of(lbn, Policy::DEFAULT).is_apart(),
             _ => false,
         };
-        if let (true, 0, Digest::Of(fingerprint)) = (is_nameless && store.settings.verify_reads, slot, digest) {
-            store.restore_fingerprint(pbn, fingerprint);
+        if let (true, 0, Digest::Of(fingerprint)) = (is_nameless && pool.settings.verify_reads, slot, digest) {
+            pool.restore_fingerprint(pbn, fingerprint);
         }
     }
 
     /// Begins a read again whose block was overwritten while it was read, and has no entry any more to verify it by. What the LBN means now
     /// is as good an answer, and can be verified.
-    fn read_again(&mut self, store: &mut Store, op: usize) {
+    fn read_again(&mut self, pool: &mut Pool, op: usize) {
         let runs = self.reads[op].begin_again();
-        runs.iter().for_each(|run| (0..run.blocks).for_each(|i| store.space.unpin(run.first + count(i))));
-        self.go_on_reading(store, op);
+        runs.iter().for_each(|run| (0..run.blocks).for_each(|i| pool.space.unpin(run.first + count(i))));
+        self.go_on_reading(pool, op);
     }
 
     /// Whether it needs content from the device for an LBN that was changed since the last commit. After a failure that content is not to
@@ -261,7 +260,7 @@ impl Requests {
         pieces.any(|(i, piece)| !matches!(piece, Piece::Here(_)) && tables.overlay(read.lbn(i)).is_some())
     }
 
-    fn end_read(&mut self, store: &mut Store, op: usize) {
+    fn end_read(&mut self, pool: &mut Pool, op: usize) {
         let read = self.reads.remove(op);
         let request = read.request;
         self.reads_bytes -= request.length.0;
@@ -269,17 +268,17 @@ impl Requests {
         for run in &read.runs {
             for i in 0..run.blocks {
                 let pbn = run.first + count(i);
-                let is_verified = !read.bad && !run.along.contains(&pbn) && !store.contents.suspects.contains(pbn);
+                let is_verified = !read.bad && !run.along.contains(&pbn) && !pool.contents.suspects.contains(pbn);
                 if let (true, Some((slice, _))) = (is_verified, &run.arrived) {
-                    store.contents.cache.fill(pbn, slice.block(i), is_alone);
+                    pool.contents.cache.fill(pbn, slice.block(i), is_alone);
                 }
-                store.space.unpin(pbn);
+                pool.space.unpin(pbn);
             }
         }
         let reply = if read.bad { Reply::Failed(Failure::Io) } else { Reply::Data(segments(&request, &read.pieces, &read.runs)) };
-        store.io.reply(request.id, reply);
+        pool.io.reply(request.id, reply);
         if let Some(next) = self.reads_queued.pop_front() {
-            self.begin_read(store, next);
+            self.begin_read(pool, next);
         }
     }
 }

@@ -8,19 +8,19 @@
 
 use crate::fingerprint::Digest;
 use crate::policy::Policies;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::units::{Lbn, Pbn, index};
 
 /// Returns for each block of a write whether it is in no run that is long enough. The blocks begin at `first`; the digest of one that
 /// the write covers in part is [`Digest::Partial`].
 #[inline(never)]
-pub(super) fn lone_blocks(store: &mut Store, first: Lbn, digests: impl ExactSizeIterator<Item = Digest>, policies: &Policies) -> Vec<bool> {
-    let min_run = index(store.settings.min_run);
+pub(super) fn lone_blocks(pool: &mut Pool, first: Lbn, digests: impl ExactSizeIterator<Item = Digest>, policies: &Policies) -> Vec<bool> {
+    let min_run = index(pool.settings.min_run);
     if digests.len() < min_run {
         return vec![true; digests.len()];
     }
     let duplicates = (first.0..).map(Lbn).zip(digests).enumerate().map(|(i, (lbn, digest))| match digest {
-        Digest::Of(fp) if !store.medium.policy_of(lbn, policies.of(i)).is_apart() => store.index.look_up(&fp, 0).ok().flatten(),
+        Digest::Of(fp) if !pool.medium.policy_of(lbn, policies.of(i)).is_apart() => pool.index.look_up(&fp, 0).ok().flatten(),
         _ => None,
     });
     outside_runs(duplicates, min_run)

@@ -9,25 +9,25 @@ use crate::interface::{Promised, Request};
 use crate::ledger::ClientWrites;
 use crate::policy::Policy;
 use crate::scheme::Scheme;
-use crate::store::Store;
+use crate::store::{Pool, Store};
 use crate::units::{BLOCK_BYTES, Lbn, index};
 
 impl Requests {
     /// Unmaps whole blocks. Blocks that the discard covers in part stay as they are.
-    pub fn begin_discard(&mut self, store: &mut Store, answers: &mut Answers, request: &Request) {
-        store.io.ledger.client_discards += 1;
-        answers.begin(&mut store.io, &store.settings, request, ClientWrites::default());
-        store.space.trimmed(store.io.now, request.length.0 / BLOCK_BYTES);
-        self.unmap_whole_blocks(store, answers, request);
-        answers.finish_part(store, request.id, None);
+    pub fn begin_discard(&mut self, pool: &mut Pool, answers: &mut Answers, request: &Request) {
+        pool.io.ledger.client_discards += 1;
+        answers.begin(&mut pool.io, &pool.settings, request, ClientWrites::default());
+        pool.space.trimmed(pool.io.now, request.length.0 / BLOCK_BYTES);
+        self.unmap_whole_blocks(pool, answers, request);
+        answers.finish_part(pool, request.id, None);
     }
 
     /// Unmaps whole blocks, and writes zeroes to the parts of blocks at both ends: the result is exact.
     pub fn begin_write_zeroes(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: &Request) {
-        store.io.ledger.client_discards += 1;
+        store.pool.io.ledger.client_discards += 1;
         let end_byte = request.offset.0 + request.length.0;
-        answers.begin(&mut store.io, &store.settings, request, ClientWrites::default());
-        self.unmap_whole_blocks(store, answers, request);
+        answers.begin(&mut store.pool.io, &store.pool.settings, request, ClientWrites::default());
+        self.unmap_whole_blocks(&mut store.pool, answers, request);
         let mut edge = |lbn: u64| {
             let at = lbn * BLOCK_BYTES;
             let covers = index(request.offset.0.saturating_sub(at))..index((end_byte - at).min(BLOCK_BYTES));
@@ -48,16 +48,16 @@ impl Requests {
         if end_byte % BLOCK_BYTES != 0 && (tail != head || request.offset.0 % BLOCK_BYTES == 0) {
             edge(tail);
         }
-        answers.finish_part(store, request.id, None);
+        answers.finish_part(&mut store.pool, request.id, None);
     }
 
-    fn unmap_whole_blocks(&mut self, store: &mut Store, answers: &mut Answers, request: &Request) {
+    fn unmap_whole_blocks(&mut self, pool: &mut Pool, answers: &mut Answers, request: &Request) {
         let first = Lbn(request.offset.0.div_ceil(BLOCK_BYTES));
         let end = Lbn((request.offset.0 + request.length.0) / BLOCK_BYTES);
         if first < end {
-            let epoch = store.tables.open.number;
-            answers.promise(store, request.id, epoch, Promised::Unmap { first, end });
-            store.unmap(first, end).into_iter().for_each(|lbn| answers.journal.overtake(&store.settings, lbn));
+            let epoch = pool.tables.open.number;
+            answers.promise(pool, request.id, epoch, Promised::Unmap { first, end });
+            pool.unmap(first, end).into_iter().for_each(|lbn| answers.journal.overtake(&pool.settings, lbn));
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::policy::Policy;
 use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::Space;
-use crate::store::{Comparison, ExpectedContent, Keys, Store, in_slot, slot_of};
+use crate::store::{Comparison, ExpectedContent, Keys, Pool, Store, in_slot, slot_of};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 use std::ops::Range;
 
@@ -42,19 +42,24 @@ pub(super) struct Block {
 impl Requests {
     pub(super) fn begin_write(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: &Request) {
         let Some(payload) = &request.payload else {
-            return store.space.refuse(&mut store.io, request.id, Failure::Invalid);
+            return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::Invalid);
         };
         let first = request.offset.0 / BLOCK_BYTES;
         let end = request.offset.0 + request.length.0;
         let blocks = end.div_ceil(BLOCK_BYTES) - first;
         if count(payload.buffer.blocks()) < blocks || count(payload.digests.len()) < blocks {
-            return store.space.refuse(&mut store.io, request.id, Failure::Invalid);
+            return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::Invalid);
         }
-        answers.anticipation.arrived(store.io.now);
-        answers.begin(&mut store.io, &store.settings, request, ClientWrites { requests: 1, bytes: request.length.0, units: blocks });
-        store.space.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
+        answers.anticipation.arrived(store.pool.io.now);
+        answers.begin(
+            &mut store.pool.io,
+            &store.pool.settings,
+            request,
+            ClientWrites { requests: 1, bytes: request.length.0, units: blocks },
+        );
+        store.pool.space.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
         if blocks > 1 {
-            store.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
+            store.pool.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
         }
         let covered = |i: u64| {
             let block_at = (first + i) * BLOCK_BYTES;
@@ -62,7 +67,7 @@ impl Requests {
         };
         let whole = |i: usize| covered(count(i)) == (0..BLOCK_SIZE);
         let digests = (0..index(blocks)).map(|i| if whole(i) { payload.digests[i] } else { Digest::Partial });
-        let lone = (store.settings.min_run > 1).then(|| lone_blocks(store, Lbn(first), digests, &request.policies));
+        let lone = (store.pool.settings.min_run > 1).then(|| lone_blocks(&mut store.pool, Lbn(first), digests, &request.policies));
         for i in 0..blocks {
             let (sent, digest) = (payload.buffer.slice(index(i), 1), payload.digests[index(i)]);
             let is_lone = lone.as_ref().is_some_and(|lone| lone[index(i)]);
@@ -70,8 +75,8 @@ impl Requests {
             let block = Block { request: request.id, lbn: Lbn(first + i), sent, digest, covers: covered(i), policy, is_lone };
             self.write_block(store, scheme, answers, block);
         }
-        store.send_run();
-        answers.finish_part(store, request.id, None);
+        store.pool.send_run();
+        answers.finish_part(&mut store.pool, request.id, None);
     }
 
     /// Places one block of a request at once, or begins an operation that will.
@@ -86,12 +91,12 @@ impl Requests {
                 Err(why) => blocked = Some(why),
             }
         }
-        self.begin_operation(store, answers, Block { request, lbn, sent, digest, covers, policy, is_lone }, whole, blocked);
+        self.begin_operation(&mut store.pool, answers, Block { request, lbn, sent, digest, covers, policy, is_lone }, whole, blocked);
     }
 
     /// Begins an operation that places a block later: it is blocked, or it is not whole.
     #[inline(never)]
-    fn begin_operation(&mut self, store: &mut Store, answers: &mut Answers, block: Block, whole: bool, blocked: Option<Blocked>) {
+    fn begin_operation(&mut self, pool: &mut Pool, answers: &mut Answers, block: Block, whole: bool, blocked: Option<Blocked>) {
         let Block { request, lbn, sent, digest, covers, policy, is_lone } = block;
         answers.add_part(request);
         let stage = if whole {
@@ -101,8 +106,8 @@ impl Requests {
         };
         let op = self.writes.insert(WriteOp { request, lbn, sent, covers, policy, stage });
         match blocked {
-            Some(why) => self.write_blocked(store, answers, op, why),
-            None => store.io.schedule.push(Task::Write(op)),
+            Some(why) => self.write_blocked(pool, answers, op, why),
+            None => pool.io.schedule.push(Task::Write(op)),
         }
     }
 
@@ -134,18 +139,18 @@ impl Requests {
             let base = match &write.stage {
                 // It waits for an event.
                 WriteStage::ReadingBase { .. } | WriteStage::Digesting { .. } | WriteStage::Comparing { .. } => return,
-                _ if store.io.failed => return self.end_write(store, answers, op, Some(Failure::ReadOnly)),
-                WriteStage::FindBase => return self.find_base(store, answers, op),
-                WriteStage::VerifyingBase { .. } => return self.verify_base(store, op),
+                _ if store.pool.io.failed => return self.end_write(&mut store.pool, answers, op, Some(Failure::ReadOnly)),
+                WriteStage::FindBase => return self.find_base(&mut store.pool, answers, op),
+                WriteStage::VerifyingBase { .. } => return self.verify_base(&mut store.pool, op),
                 WriteStage::Damaged { find } => {
-                    if !store.awaits_find(*find, Task::Write(op)) {
-                        self.end_write(store, answers, op, Some(Failure::Io));
+                    if !store.pool.awaits_find(*find, Task::Write(op)) {
+                        self.end_write(&mut store.pool, answers, op, Some(Failure::Io));
                     }
                     return;
                 }
                 WriteStage::Placing(whole) => whole.base,
             };
-            match base.map_or(Some(true), |base| self.base_still_holds(store, answers, op, base.entry)) {
+            match base.map_or(Some(true), |base| self.base_still_holds(&mut store.pool, answers, op, base.entry)) {
                 Some(true) => {}
                 Some(false) => continue,
                 None => return,
@@ -158,85 +163,85 @@ impl Requests {
             let written = Written { request: *request, lbn: *lbn, slice, digest, compared, policy: *policy, is_lone };
             match link(store, scheme, answers, &written) {
                 Ok(()) => {
-                    store.send_run();
-                    return self.end_write(store, answers, op, None);
+                    store.pool.send_run();
+                    return self.end_write(&mut store.pool, answers, op, None);
                 }
-                Err(why) => return self.write_blocked(store, answers, op, why),
+                Err(why) => return self.write_blocked(&mut store.pool, answers, op, why),
             }
         }
     }
 
-    fn write_blocked(&mut self, store: &mut Store, answers: &mut Answers, op: usize, why: Blocked) {
+    fn write_blocked(&mut self, pool: &mut Pool, answers: &mut Answers, op: usize, why: Blocked) {
         match why {
-            Blocked::Page(id) => store.tables.wait(&mut store.io, id, Task::Write(op)),
-            Blocked::Space => store.space.waiters.push_back(op),
-            Blocked::Failed(failure) => self.end_write(store, answers, op, Some(failure)),
+            Blocked::Page(id) => pool.tables.wait(&mut pool.io, id, Task::Write(op)),
+            Blocked::Space => pool.space.waiters.push_back(op),
+            Blocked::Failed(failure) => self.end_write(pool, answers, op, Some(failure)),
             Blocked::Compare(pbn) | Blocked::Carrier(pbn) => {
                 let stage = &mut self.writes[op].stage;
                 let WriteStage::Placing(whole) = std::mem::take(stage) else {
                     unreachable!("only a block that looks for its place is compared")
                 };
-                store.space.pin(pbn);
-                whole.compared_with().into_iter().for_each(|before| store.space.unpin(before));
+                pool.space.pin(pbn);
+                whole.compared_with().into_iter().for_each(|before| pool.space.unpin(before));
                 *stage = WriteStage::Comparing { whole, pbn, in_slots: matches!(why, Blocked::Carrier(_)) };
-                let waiting = store.contents.comparing.entry(pbn).or_default();
+                let waiting = pool.contents.comparing.entry(pbn).or_default();
                 waiting.push(op);
                 // Several writes often need slots of one carrier: one read is enough for all.
                 if waiting.len() == 1 {
-                    let at = store.geometry.block_at(pbn);
-                    store.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
+                    let at = pool.geometry.block_at(pbn);
+                    pool.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
                 }
             }
         }
     }
 
     /// Whether the LBN still means what was read. `Some(false)`: the write begins again. `None`: it waits for a map page, or has failed.
-    fn base_still_holds(&mut self, store: &mut Store, answers: &mut Answers, op: usize, base: MapEntry) -> Option<bool> {
+    fn base_still_holds(&mut self, pool: &mut Pool, answers: &mut Answers, op: usize, base: MapEntry) -> Option<bool> {
         let lbn = self.writes[op].lbn;
-        match store.tables.lookup(&mut store.io, lbn) {
-            Ok(Some(entry)) if entry == base && !store.tables.partial_writes.is_overtaken(lbn, op) => Some(true),
+        match pool.tables.lookup(&mut pool.io, lbn) {
+            Ok(Some(entry)) if entry == base && !pool.tables.partial_writes.is_overtaken(lbn, op) => Some(true),
             Ok(Some(_)) => {
                 let write = &mut self.writes[op];
-                write.unpin(&mut store.space);
-                store.tables.partial_writes.end(lbn, op);
+                write.unpin(&mut pool.space);
+                pool.tables.partial_writes.end(lbn, op);
                 write.stage = WriteStage::FindBase;
                 Some(false)
             }
             Ok(None) => {
-                self.end_write(store, answers, op, Some(Failure::Io));
+                self.end_write(pool, answers, op, Some(Failure::Io));
                 None
             }
             Err(page) => {
-                store.tables.wait(&mut store.io, page, Task::Write(op));
+                pool.tables.wait(&mut pool.io, page, Task::Write(op));
                 None
             }
         }
     }
 
     /// Finds the content that a write of a part is laid over.
-    fn find_base(&mut self, store: &mut Store, answers: &mut Answers, op: usize) {
+    fn find_base(&mut self, pool: &mut Pool, answers: &mut Answers, op: usize) {
         let lbn = self.writes[op].lbn;
-        let entry = match store.tables.lookup(&mut store.io, lbn) {
+        let entry = match pool.tables.lookup(&mut pool.io, lbn) {
             Ok(Some(entry)) => entry,
-            Ok(None) => return self.end_write(store, answers, op, Some(Failure::Io)),
-            Err(page) => return store.tables.wait(&mut store.io, page, Task::Write(op)),
+            Ok(None) => return self.end_write(pool, answers, op, Some(Failure::Io)),
+            Err(page) => return pool.tables.wait(&mut pool.io, page, Task::Write(op)),
         };
         if self.writes[op].covers.is_empty() && entry.pbn().is_none() {
             // There is nothing to move any more.
-            return self.end_write(store, answers, op, None);
+            return self.end_write(pool, answers, op, None);
         }
-        store.tables.partial_writes.begin(lbn, op);
+        pool.tables.partial_writes.begin(lbn, op);
         match entry {
-            MapEntry::Unmapped | MapEntry::Zero => self.merge(&mut store.io, op, Base { entry, is_pinned: false }, None),
-            MapEntry::Lost => self.end_write(store, answers, op, Some(Failure::Io)),
+            MapEntry::Unmapped | MapEntry::Zero => self.merge(&mut pool.io, op, Base { entry, is_pinned: false }, None),
+            MapEntry::Lost => self.end_write(pool, answers, op, Some(Failure::Io)),
             MapEntry::Block { pbn, slot } => {
-                store.space.pin(pbn);
-                if let Some(here) = store.in_memory(pbn).and_then(|block| in_slot(&block, slot)) {
-                    self.merge(&mut store.io, op, Base { entry, is_pinned: true }, Some(&here));
+                pool.space.pin(pbn);
+                if let Some(here) = pool.in_memory(pbn).and_then(|block| in_slot(&block, slot)) {
+                    self.merge(&mut pool.io, op, Base { entry, is_pinned: true }, Some(&here));
                 } else {
                     self.writes[op].stage = WriteStage::ReadingBase { slot, pbn };
-                    let at = store.geometry.block_at(pbn);
-                    store.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, store.settings.verify_reads, Class::Data);
+                    let at = pool.geometry.block_at(pbn);
+                    pool.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, pool.settings.verify_reads, Class::Data);
                 }
             }
         }
@@ -255,11 +260,11 @@ impl Requests {
         let (digest, result) = (arrived.digest(0), arrived.result);
         let slice = arrived.buffer.freeze().slice(0, 1);
         let WriteStage::ReadingBase { slot, .. } = self.writes[op].stage else {
-            let waiting = store.contents.comparing.remove(&pbn).expect("a write that compares is listed");
+            let waiting = store.pool.contents.comparing.remove(&pbn).expect("a write that compares is listed");
             return waiting.into_iter().for_each(|op| self.candidate_arrived(store, scheme, answers, op, result.is_ok().then_some(&slice)));
         };
         if result.is_err() {
-            return self.base_damaged(store, op, pbn, "a block cannot be read");
+            return self.base_damaged(&mut store.pool, op, pbn, "a block cannot be read");
         }
         self.writes[op].stage = WriteStage::VerifyingBase { slot, pbn, buffer: slice, digest };
         self.go_on_writing(store, scheme, answers, op);
@@ -269,46 +274,46 @@ impl Requests {
     fn candidate_arrived(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, stored: Option<&Slice>) {
         let stage = &mut self.writes[op].stage;
         let WriteStage::Comparing { whole, pbn, in_slots } = std::mem::take(stage) else { unreachable!("it waits for that block") };
-        let compared = stored.and_then(|stored| compare_stored(&store.keys, &whole, pbn, in_slots, stored));
+        let compared = stored.and_then(|stored| compare_stored(&store.pool.keys, &whole, pbn, in_slots, stored));
         if compared.is_none() {
-            store.judge_candidate(pbn, in_slots, stored);
+            store.pool.judge_candidate(pbn, in_slots, stored);
         }
         if let (Some(stored), Some(Comparison::SameSlot(_, _, authenticator))) = (stored, compared) {
             // So the next duplicate of one of its slots need not read it.
-            if matches!(store.expect_content(pbn), ExpectedContent::Carrier(value) if value == authenticator)
-                && !store.contents.suspects.contains(pbn)
+            if matches!(store.pool.expect_content(pbn), ExpectedContent::Carrier(value) if value == authenticator)
+                && !store.pool.contents.suspects.contains(pbn)
             {
-                store.contents.cache.fill(pbn, stored.block(0), false);
+                store.pool.contents.cache.fill(pbn, stored.block(0), false);
             }
         }
         *stage = WriteStage::Placing(WholeBlock { compared: compared.unwrap_or(Comparison::Differs(pbn)), ..whole });
         self.go_on_writing(store, scheme, answers, op);
     }
 
-    fn verify_base(&mut self, store: &mut Store, op: usize) {
+    fn verify_base(&mut self, pool: &mut Pool, op: usize) {
         let WriteStage::VerifyingBase { slot, pbn, buffer, digest } = &self.writes[op].stage else { return };
         let (slot, pbn, digest) = (*slot, *pbn, *digest);
-        let expect = if store.settings.verify_reads { store.expect_content(pbn) } else { ExpectedContent::Unknown };
+        let expect = if pool.settings.verify_reads { pool.expect_content(pbn) } else { ExpectedContent::Unknown };
         if let ExpectedContent::Page(id) = expect {
-            return store.tables.wait(&mut store.io, id, Task::Write(op));
+            return pool.tables.wait(&mut pool.io, id, Task::Write(op));
         }
-        match store.verified(pbn, slot, &expect, digest, buffer) {
+        match pool.verified(pbn, slot, &expect, digest, buffer) {
             Some(content) => {
                 let entry = MapEntry::Block { pbn, slot };
-                self.merge(&mut store.io, op, Base { entry, is_pinned: true }, Some(&content));
+                self.merge(&mut pool.io, op, Base { entry, is_pinned: true }, Some(&content));
             }
-            None => self.base_damaged(store, op, pbn, "content differs from its fingerprint"),
+            None => self.base_damaged(pool, op, pbn, "content differs from its fingerprint"),
         }
     }
 
     /// Fails a write of a part, when it is kept that the block below it is damaged.
     #[cold]
-    fn base_damaged(&mut self, store: &mut Store, op: usize, pbn: Pbn, what: &'static str) {
-        store.block_damaged(pbn, what);
+    fn base_damaged(&mut self, pool: &mut Pool, op: usize, pbn: Pbn, what: &'static str) {
+        pool.block_damaged(pbn, what);
         let write = &mut self.writes[op];
-        write.unpin(&mut store.space);
-        write.stage = WriteStage::Damaged { find: store.contents.suspects.last_find() };
-        store.io.schedule.push(Task::Write(op));
+        write.unpin(&mut pool.space);
+        write.stage = WriteStage::Damaged { find: pool.contents.suspects.last_find() };
+        pool.io.schedule.push(Task::Write(op));
     }
 
     /// Lays the client's bytes over the block, and asks for the digest of the whole.
@@ -330,26 +335,26 @@ impl Requests {
         let write = &mut self.writes[op];
         let WriteStage::Digesting { content, base } = std::mem::take(&mut write.stage) else { unreachable!("it waits for its digest") };
         // A part of a block is a run of one. What was acknowledged has passed the filter already.
-        let is_lone = store.settings.min_run > 1 && write.request != REPLAYED;
+        let is_lone = store.pool.settings.min_run > 1 && write.request != REPLAYED;
         write.stage = WriteStage::Placing(WholeBlock { content, digest, base, compared: Comparison::Nothing, is_lone });
         if write.request == REPLAYED {
             // The block that the LBN means may hold this content already. The index is still empty, so the block is entered.
             if let (Some(pbn), Digest::Of(fingerprint)) = (base.and_then(|base| base.entry.pbn()), digest) {
-                store.index.insert(&fingerprint, pbn);
+                store.pool.index.insert(&fingerprint, pbn);
             }
         }
         self.go_on_writing(store, scheme, answers, op);
     }
 
     /// Fails all writes that wait for a block, since there is none.
-    pub fn go_without_space(&mut self, store: &mut Store, answers: &mut Answers, failure: Failure) {
-        while let Some(op) = store.space.waiters.pop_front() {
+    pub fn go_without_space(&mut self, pool: &mut Pool, answers: &mut Answers, failure: Failure) {
+        while let Some(op) = pool.space.waiters.pop_front() {
             if self.writes.contains(op) {
-                self.end_write(store, answers, op, Some(failure));
+                self.end_write(pool, answers, op, Some(failure));
             }
         }
         // Requests that wait for admission can go on, and there may be no other event that lets them.
-        store.io.schedule.push(Task::Admit);
+        pool.io.schedule.push(Task::Admit);
     }
 
     /// Whether blocks are pinned by others than the writes that wait for a block. Unpinned, such a block may become free, or usable.
@@ -365,11 +370,11 @@ impl Requests {
         io.schedule.ready.extend(self.writes.iter().map(|(op, _)| Task::Write(op)));
     }
 
-    fn end_write(&mut self, store: &mut Store, answers: &mut Answers, op: usize, failure: Option<Failure>) {
+    fn end_write(&mut self, pool: &mut Pool, answers: &mut Answers, op: usize, failure: Option<Failure>) {
         let write = self.writes.remove(op);
-        write.unpin(&mut store.space);
-        store.tables.partial_writes.end(write.lbn, op);
-        answers.finish_part(store, write.request, failure);
+        write.unpin(&mut pool.space);
+        pool.tables.partial_writes.end(write.lbn, op);
+        answers.finish_part(pool, write.request, failure);
     }
 }
 

@@ -24,7 +24,7 @@ use crate::policy::Policy;
 use crate::schedule::{Blocked, Task};
 use crate::space::Space;
 use crate::stats::LogBlocks;
-use crate::store::{Medium, Store};
+use crate::store::{Medium, Pool};
 use crate::tables::{Epoch, Tables};
 use crate::units::{Lbn, Pbn};
 use std::collections::VecDeque;
@@ -46,10 +46,10 @@ impl Default for Scheme {
 impl Scheme {
     /// Reserves room for this many further records of the open epoch, before they are admitted: so they always find it when they are
     /// sealed.
-    pub fn admit_records(&mut self, store: &mut Store, records: usize) -> Result<(), Blocked> {
+    pub fn admit_records(&mut self, pool: &mut Pool, records: usize) -> Result<(), Blocked> {
         match self {
             Self::Ordered(_) => Ok(()),
-            Self::Log(log) => log.admit_records(store, records),
+            Self::Log(log) => log.admit_records(pool, records),
         }
     }
 
@@ -62,18 +62,18 @@ impl Scheme {
     }
 
     /// Whether further records have to wait for some that are under way.
-    pub fn is_crowded(&self, store: &Store, answers: &Answers) -> bool {
+    pub fn is_crowded(&self, pool: &Pool, answers: &Answers) -> bool {
         match self {
-            Self::Ordered(_) => answers.journal.waits_for_content(&store.settings),
-            Self::Log(log) => log.holds_enough(store, answers) || log.waits_for_checkpoint(&store.tables, &store.memory, &store.settings),
+            Self::Ordered(_) => answers.journal.waits_for_content(&pool.settings),
+            Self::Log(log) => log.holds_enough(pool, answers) || log.waits_for_checkpoint(&pool.tables, &pool.memory, &pool.settings),
         }
     }
 
     /// Holds back the content of a new block of the open epoch, if it may. Returns the content to be kept.
-    pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, lbn: Lbn, pbn: Pbn, slice: &Slice, policy: Policy) -> Option<Slice> {
+    pub fn hold_back(&mut self, pool: &mut Pool, answers: &Answers, lbn: Lbn, pbn: Pbn, slice: &Slice, policy: Policy) -> Option<Slice> {
         match self {
             Self::Ordered(_) => None,
-            Self::Log(log) => log.hold_back(store, answers, lbn, pbn, slice, policy),
+            Self::Log(log) => log.hold_back(pool, answers, lbn, pbn, slice, policy),
         }
     }
 
@@ -86,32 +86,32 @@ impl Scheme {
     }
 
     /// Takes the compressed content of a held block; `None`: it does not compress.
-    pub fn compressed(&mut self, store: &mut Store, answers: &mut Answers, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
+    pub fn compressed(&mut self, pool: &mut Pool, answers: &mut Answers, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
         if let Self::Log(log) = self {
-            log.compressed(store, answers, io, pbn, data);
+            log.compressed(pool, answers, io, pbn, data);
         }
     }
 
     /// Notes that the open epoch has another new block, which may have made it a large one.
-    pub fn epoch_has_grown(&mut self, store: &mut Store, answers: &mut Answers) {
+    pub fn epoch_has_grown(&mut self, pool: &mut Pool, answers: &mut Answers) {
         if let Self::Log(log) = self {
-            log.release_large_epoch(store, answers);
+            log.release_large_epoch(pool, answers);
         }
     }
 
     /// Packs the held blocks of the open epoch, if there are enough of them.
-    pub fn pack_if_large(&mut self, store: &mut Store, answers: &mut Answers) {
+    pub fn pack_if_large(&mut self, pool: &mut Pool, answers: &mut Answers) {
         if let Self::Log(log) = self {
-            log.pack_if_large(store, answers, store.tables.open.number);
+            log.pack_if_large(pool, answers, pool.tables.open.number);
         }
     }
 
     /// Prepares the open epoch for a pack that was made in another one. Returns whether it takes the pack.
-    pub fn takes_foreign_pack(&mut self, store: &mut Store, answers: &mut Answers) -> bool {
+    pub fn takes_foreign_pack(&mut self, pool: &mut Pool, answers: &mut Answers) -> bool {
         match self {
             Self::Ordered(_) => false,
             Self::Log(log) => {
-                log.release_epoch_of_packs(store, answers);
+                log.release_epoch_of_packs(pool, answers);
                 true
             }
         }
@@ -123,9 +123,9 @@ impl Scheme {
     }
 
     /// Prepares the open epoch for its seal.
-    fn before_seal(&mut self, store: &mut Store, answers: &mut Answers) {
+    fn before_seal(&mut self, pool: &mut Pool, answers: &mut Answers) {
         if let Self::Log(log) = self {
-            log.pack_before_seal(store, answers);
+            log.pack_before_seal(pool, answers);
         }
     }
 
@@ -146,10 +146,10 @@ impl Scheme {
     }
 
     /// Begins to commit the sealed epoch, which touches these map pages.
-    fn begin_commit(&mut self, store: &mut Store, epoch: &mut Epoch, map: VecDeque<u64>) {
+    fn begin_commit(&mut self, pool: &mut Pool, epoch: &mut Epoch, map: VecDeque<u64>) {
         match self {
-            Self::Ordered(commit) => *commit = Some(ordered::Commit::new(store, epoch, map)),
-            Self::Log(log) => log.begin_commit(store, epoch, map),
+            Self::Ordered(commit) => *commit = Some(ordered::Commit::new(pool, epoch, map)),
+            Self::Log(log) => log.begin_commit(pool, epoch, map),
         }
     }
 
@@ -158,11 +158,11 @@ impl Scheme {
     /// # Errors
     /// The operation that failed.
     #[inline(never)]
-    pub fn go_on(&mut self, store: &mut Store, answers: &mut Answers) -> Progress {
+    pub fn go_on(&mut self, pool: &mut Pool, answers: &mut Answers) -> Progress {
         match self {
-            Self::Ordered(Some(commit)) => commit.go_on(store, &answers.journal),
+            Self::Ordered(Some(commit)) => commit.go_on(pool, &answers.journal),
             Self::Ordered(None) => Ok(false),
-            Self::Log(log) => log.go_on(store, answers),
+            Self::Log(log) => log.go_on(pool, answers),
         }
     }
 
@@ -170,11 +170,11 @@ impl Scheme {
     ///
     /// # Errors
     /// The operation that failed.
-    pub fn commit_flushed(&mut self, store: &mut Store, answers: &mut Answers) -> Progress {
+    pub fn commit_flushed(&mut self, pool: &mut Pool, answers: &mut Answers) -> Progress {
         match self {
-            Self::Ordered(Some(commit)) => commit.flushed(store, &answers.journal),
+            Self::Ordered(Some(commit)) => commit.flushed(pool, &answers.journal),
             Self::Ordered(None) => Ok(false),
-            Self::Log(log) => log.commit_flushed(store, answers),
+            Self::Log(log) => log.commit_flushed(pool, answers),
         }
     }
 
@@ -187,9 +187,9 @@ impl Scheme {
     }
 
     /// Continues after a write of units at neighbouring places, among them these carriers. `is_good`: they are on the device.
-    pub fn units_written(&mut self, store: &mut Store, units: usize, carriers: Vec<Pbn>, is_good: bool) {
+    pub fn units_written(&mut self, pool: &mut Pool, units: usize, carriers: Vec<Pbn>, is_good: bool) {
         if let Self::Log(log) = self {
-            log.units_written(store, units, carriers, is_good);
+            log.units_written(pool, units, carriers, is_good);
         }
     }
 
@@ -210,24 +210,24 @@ impl Scheme {
     }
 
     /// Ends the commit of a durable epoch: answers the requests that wait for it, and passes on what may enter pages now.
-    pub fn end_commit(&mut self, store: &mut Store, answers: &mut Answers) {
-        let Some(mut epoch) = store.tables.committing.take() else { return };
-        store.medium.superblock.last_epoch = epoch.number;
-        answers.anticipation.durable(store.io.now);
-        if answers.journal.has_journal(&store.settings) {
+    pub fn end_commit(&mut self, pool: &mut Pool, answers: &mut Answers) {
+        let Some(mut epoch) = pool.tables.committing.take() else { return };
+        pool.medium.superblock.last_epoch = epoch.number;
+        answers.anticipation.durable(pool.io.now);
+        if answers.journal.has_journal(&pool.settings) {
             let trace = self.trace();
-            answers.journal.promises_are_kept(&mut store.io, &mut store.space, epoch.number, trace);
+            answers.journal.promises_are_kept(&mut pool.io, &mut pool.space, epoch.number, trace);
         }
         for request in std::mem::take(&mut epoch.waiters) {
-            store.io.reply(request, Reply::Done);
+            pool.io.reply(request, Reply::Done);
         }
         match self {
-            Self::Ordered(commit) => commit.take().into_iter().for_each(|commit| commit.end(&mut store.settle, &mut epoch)),
-            Self::Log(log) => log.end_commit(store, &mut epoch),
+            Self::Ordered(commit) => commit.take().into_iter().for_each(|commit| commit.end(&mut pool.settle, &mut epoch)),
+            Self::Log(log) => log.end_commit(pool, &mut epoch),
         }
-        store.settle.unlink(epoch.cancelled);
-        store.tables.spare_points = epoch.points.emptied();
-        store.io.schedule.push(Task::Settle);
+        pool.settle.unlink(epoch.cancelled);
+        pool.tables.spare_points = epoch.points.emptied();
+        pool.io.schedule.push(Task::Settle);
     }
 
     /// The trace of the commit on the medium, by which the store is known.
@@ -247,9 +247,9 @@ impl Scheme {
     }
 
     /// Confirms committed epochs durably, so that pages can be written.
-    pub fn confirm(&mut self, store: &mut Store) {
+    pub fn confirm(&mut self, pool: &mut Pool) {
         if let Self::Log(log) = self {
-            log.confirm(store);
+            log.confirm(pool);
         }
     }
 
@@ -290,18 +290,18 @@ impl Scheme {
     ///
     /// # Errors
     /// The operation that failed.
-    pub fn go_on_with_checkpoint(&mut self, store: &mut Store) -> Step {
-        if let Self::Log(log) = self { log.go_on_with_checkpoint(store) } else { Ok(Reached::Nothing) }
+    pub fn go_on_with_checkpoint(&mut self, pool: &mut Pool) -> Step {
+        if let Self::Log(log) = self { log.go_on_with_checkpoint(pool) } else { Ok(Reached::Nothing) }
     }
 
     /// Continues after a flush of a checkpoint.
-    pub fn checkpoint_flushed(&mut self, store: &mut Store) -> Reached {
-        if let Self::Log(log) = self { log.checkpoint_flushed(store) } else { Reached::Nothing }
+    pub fn checkpoint_flushed(&mut self, pool: &mut Pool) -> Reached {
+        if let Self::Log(log) = self { log.checkpoint_flushed(pool) } else { Reached::Nothing }
     }
 
     /// Continues after an update of the superblock: a checkpoint's own, or one that it waited for.
-    pub fn superblock_written(&mut self, store: &mut Store) -> Reached {
-        if let Self::Log(log) = self { log.superblock_written(store) } else { Reached::Nothing }
+    pub fn superblock_written(&mut self, pool: &mut Pool) -> Reached {
+        if let Self::Log(log) = self { log.superblock_written(pool) } else { Reached::Nothing }
     }
 
     /// Begins what can free blocks before writers get ENOSPC. Returns whether it is under way.
@@ -316,19 +316,19 @@ impl Scheme {
 
     /// Makes the result of a recount durable. Returns whether the recount was exact although commits continued, with all fingerprints
     /// known.
-    pub fn recounted(&mut self, store: &mut Store) -> bool {
+    pub fn recounted(&mut self, pool: &mut Pool) -> bool {
         match self {
-            Self::Ordered(_) => store.write_superblock(),
-            Self::Log(log) => log.begin_checkpoint(&mut store.io, &mut store.tables, &store.space),
+            Self::Ordered(_) => pool.write_superblock(),
+            Self::Log(log) => log.begin_checkpoint(&mut pool.io, &mut pool.tables, &pool.space),
         }
         matches!(self, Self::Log(_))
     }
 
     /// Writes the superblock again, for a change outside of the scheme. No update is under way.
-    pub fn update_superblock(&mut self, store: &mut Store) {
+    pub fn update_superblock(&mut self, pool: &mut Pool) {
         match self {
-            Self::Ordered(_) => store.write_superblock(),
-            Self::Log(log) => log.update_superblock(store),
+            Self::Ordered(_) => pool.write_superblock(),
+            Self::Log(log) => log.update_superblock(pool),
         }
     }
 
@@ -355,9 +355,9 @@ impl Scheme {
     }
 
     /// Begins to serve.
-    pub fn serves(&mut self, store: &mut Store) {
+    pub fn serves(&mut self, pool: &mut Pool) {
         if let Self::Log(log) = self {
-            log.checkpoint_if_due(store);
+            log.checkpoint_if_due(pool);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::format::page::{PageId, Region};
 use crate::io::Stage;
 use crate::memory::Part;
 use crate::schedule::Task;
-use crate::store::{Store, look_at_counters};
+use crate::store::{Pool, look_at_counters};
 use crate::tables::{Epoch, RECORD_COST_BYTES, Wanted};
 use crate::units::Lbn;
 use std::collections::{BTreeSet, VecDeque};
@@ -25,31 +25,31 @@ const RANGE_PAGES_LOOKED_AT_MAX: u64 = 1 << 16;
 
 impl Scheme {
     /// Whether the open epoch is to be sealed now. `is_recounting`: a recount waits for removals.
-    pub fn is_seal_due(&self, store: &mut Store, answers: &Answers, is_recounting: bool) -> bool {
-        if store.tables.open.is_empty() {
-            let removals = !store.tables.removals.unsent.is_empty() || !store.io.durability.removed.is_empty();
-            return removals && (!store.space.waiters.is_empty() || is_recounting || store.space.gives_back());
+    pub fn is_seal_due(&self, pool: &mut Pool, answers: &Answers, is_recounting: bool) -> bool {
+        if pool.tables.open.is_empty() {
+            let removals = !pool.tables.removals.unsent.is_empty() || !pool.io.durability.removed.is_empty();
+            return removals && (!pool.space.waiters.is_empty() || is_recounting || pool.space.gives_back());
         }
-        let (open, now) = (&store.tables.open, store.io.now);
+        let (open, now) = (&pool.tables.open, pool.io.now);
         let timer = open.seal_by().is_some_and(|by| now >= by);
-        let is_filling = answers.journal.records().0 > store.settings.facts.journal_records_max / 4;
-        let memory_fills = store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / 2;
-        let pressure = memory_fills || is_filling || !store.space.waiters.is_empty();
+        let is_filling = answers.journal.records().0 > pool.settings.facts.journal_records_max / 4;
+        let memory_fills = pool.open_bytes() > pool.memory.accountant.limit(Part::Dirty) / 2;
+        let pressure = memory_fills || is_filling || !pool.space.waiters.is_empty();
         let wanted = open.wanted.filter(|_| answers.anticipation.until.is_none_or(|until| now >= until));
-        let closing = store.io.stage.is_closing() || store.io.stage == Stage::Replaying && answers.journal.to_replay.is_empty();
+        let closing = pool.io.stage.is_closing() || pool.io.stage == Stage::Replaying && answers.journal.to_replay.is_empty();
         if !(timer || pressure || wanted.is_some() || closing) {
             // The request that wanted the seal was satisfied another way while it waited for packs: the epoch continues to fill.
-            if std::mem::take(&mut store.tables.open.is_due) {
-                store.io.schedule.push(Task::Admit);
+            if std::mem::take(&mut pool.tables.open.is_due) {
+                pool.io.schedule.push(Task::Admit);
             }
             return false;
         }
         // Deferred, or its content is written uncompressed.
-        store.tables.open.is_due = self.waits_before_seal(&store.tables, &store.contents);
-        if store.tables.open.is_due {
+        pool.tables.open.is_due = self.waits_before_seal(&pool.tables, &pool.contents);
+        if pool.tables.open.is_due {
             return false;
         }
-        let ledger = &mut store.io.ledger;
+        let ledger = &mut pool.io.ledger;
         *match wanted {
             Some(Wanted::Flush) => &mut ledger.epochs_flush,
             Some(Wanted::Fua) => &mut ledger.epochs_fua,
@@ -63,24 +63,24 @@ impl Scheme {
 
     /// Begins to commit the open epoch, and opens the next one.
     #[inline(never)]
-    pub fn seal(&mut self, store: &mut Store, answers: &mut Answers) {
-        self.before_seal(store, answers);
-        answers.anticipation.sealed(store.io.now);
-        look_at_counters(&mut store.io, &store.medium, &store.tables, self.last_sequence());
-        let mut epoch = store.tables.seal();
+    pub fn seal(&mut self, pool: &mut Pool, answers: &mut Answers) {
+        self.before_seal(pool, answers);
+        answers.anticipation.sealed(pool.io.now);
+        look_at_counters(&mut pool.io, &pool.medium, &pool.tables, self.last_sequence());
+        let mut epoch = pool.tables.seal();
         answers.journal.sealed();
-        let most = self.clear_pages_max(&store.space, epoch.points.len());
-        let map = map_pages_of(store, answers, &mut epoch, most);
-        self.begin_commit(store, &mut epoch, map);
-        store.tables.committing = Some(epoch);
+        let most = self.clear_pages_max(&pool.space, epoch.points.len());
+        let map = map_pages_of(pool, answers, &mut epoch, most);
+        self.begin_commit(pool, &mut epoch, map);
+        pool.tables.committing = Some(epoch);
     }
 }
 
 /// The map pages that an epoch touches. Where its ranges touch too many, the rest of the ranges moves to the open epoch, with all waiting
 /// requests: points of the epoch overlap a range only on pages that are composed now.
-fn map_pages_of(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, most: u64) -> VecDeque<u64> {
+fn map_pages_of(pool: &mut Pool, answers: &mut Answers, epoch: &mut Epoch, most: u64) -> VecDeque<u64> {
     let per_page = Region::Map.entries_per_page();
-    let in_memory = store.memory.accountant.limit(Part::Dirty) / (per_page * RECORD_COST_BYTES);
+    let in_memory = pool.memory.accountant.limit(Part::Dirty) / (per_page * RECORD_COST_BYTES);
     let most = in_memory.clamp(RANGE_PAGES_MIN, RANGE_PAGES_MAX).min(most);
     let mut pages: BTreeSet<u64> = epoch.points.lbns().map(|lbn| lbn.0 / per_page).collect();
     let mut looked = 0;
@@ -96,7 +96,7 @@ fn map_pages_of(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, mos
                     break 'ranges;
                 }
                 looked += 1;
-                if !store.tables.is_blank(&mut store.io, PageId { region: Region::Map, index: page }) {
+                if !pool.tables.is_blank(&mut pool.io, PageId { region: Region::Map, index: page }) {
                     touched += 1;
                     pages.insert(page);
                 }
@@ -105,13 +105,13 @@ fn map_pages_of(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, mos
         }
     }
     if let Some(rest) = rest {
-        put_off_ranges(store, answers, epoch, rest, &pages, per_page);
+        put_off_ranges(pool, answers, epoch, rest, &pages, per_page);
     }
     pages.into_iter().collect()
 }
 
 /// Moves the epoch's ranges from `rest` on to the open epoch, but for the pages that are composed now, and with them what was promised.
-fn put_off_ranges(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, rest: Lbn, pages: &BTreeSet<u64>, per_page: u64) {
+fn put_off_ranges(pool: &mut Pool, answers: &mut Answers, epoch: &mut Epoch, rest: Lbn, pages: &BTreeSet<u64>, per_page: u64) {
     for (&first, &end) in &epoch.ranges {
         let mut from = first.max(rest);
         for &page in pages.range(from.0 / per_page..) {
@@ -120,17 +120,17 @@ fn put_off_ranges(store: &mut Store, answers: &mut Answers, epoch: &mut Epoch, r
                 break;
             }
             if from < page_first {
-                store.tables.open.add_range(from, page_first);
+                pool.tables.open.add_range(from, page_first);
             }
             from = from.max(page_end);
         }
         if from < end {
-            store.tables.open.add_range(from, end);
+            pool.tables.open.add_range(from, end);
         }
     }
-    debug_assert!(!store.tables.open.is_empty(), "the waiting requests move with the ranges that are put off");
-    store.tables.open.seal_like(epoch);
-    store.tables.open.waiters = std::mem::take(&mut epoch.waiters);
-    store.tables.open.wanted = epoch.wanted.filter(|_| !store.tables.open.waiters.is_empty());
-    answers.journal.promise_again(store);
+    debug_assert!(!pool.tables.open.is_empty(), "the waiting requests move with the ranges that are put off");
+    pool.tables.open.seal_like(epoch);
+    pool.tables.open.waiters = std::mem::take(&mut epoch.waiters);
+    pool.tables.open.wanted = epoch.wanted.filter(|_| !pool.tables.open.waiters.is_empty());
+    answers.journal.promise_again(pool);
 }

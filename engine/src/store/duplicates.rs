@@ -3,7 +3,7 @@
 //! 1. A block is linked to only when the fingerprint table, or a pending block, confirms the index.
 //! 2. Nothing here waits: [`Blocked`] names what is missing, and the caller tries again once it is there.
 
-use super::Store;
+use super::Pool;
 use super::slot::{Place, in_slot, slot_of};
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
@@ -47,7 +47,7 @@ pub(crate) enum DuplicateSearch {
     Filtered,
 }
 
-impl Store {
+impl Pool {
     /// Finds a stored block with this content that may take one more link.
     pub fn find_duplicate(&mut self, lbn: Lbn, slice: &Slice, fp: &Fingerprint, compared: Comparison) -> Result<DuplicateSearch, Blocked> {
         let Some((pbn, slot)) = self.holder(lbn, fp, compared)? else { return Ok(DuplicateSearch::New) };
@@ -323,25 +323,25 @@ mod tests {
     fn content_that_was_read_is_not_linked_to_a_block_that_loses_its_entry() {
         let mut store = crate::test_kit::store();
         let (content, fp) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint::of_digest(&[5; 20]));
-        store.prefetched.note(fp, Pbn(10));
-        let waits = store.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
+        store.pool.prefetched.note(fp, Pbn(10));
+        let waits = store.pool.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
         assert!(matches!(waits, Err(Blocked::Page(_))), "its entry has to confirm it");
-        store.tables.open.removed.insert(Pbn(10));
-        let found = store.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
+        store.pool.tables.open.removed.insert(Pbn(10));
+        let found = store.pool.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
         assert!(matches!(found, Ok(DuplicateSearch::New)));
-        assert_eq!(store.prefetched.place(&fp), None);
+        assert_eq!(store.pool.prefetched.place(&fp), None);
     }
 
     #[test]
     fn a_write_waits_for_the_page_of_the_block_that_most_likely_goes_on_with_its_run() {
         let mut store = crate::test_kit::store();
         let (content, fp) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint::of_digest(&[5; 20]));
-        store.index.note_duplicate(Lbn(5), Pbn(10), &Fingerprint::of_digest(&[1; 20]));
-        let (page, _) = store.geometry.fingerprint_of(Pbn(11));
-        let next = store.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
+        store.pool.index.note_duplicate(Lbn(5), Pbn(10), &Fingerprint::of_digest(&[1; 20]));
+        let (page, _) = store.pool.geometry.fingerprint_of(Pbn(11));
+        let next = store.pool.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
         assert!(matches!(next, Err(Blocked::Page(waits_for)) if waits_for == page));
         assert!(
-            matches!(store.find_duplicate(Lbn(900), &content, &fp, Comparison::Nothing), Ok(DuplicateSearch::New)),
+            matches!(store.pool.find_duplicate(Lbn(900), &content, &fp, Comparison::Nothing), Ok(DuplicateSearch::New)),
             "no run leads there"
         );
     }
@@ -351,9 +351,9 @@ mod tests {
         let mut store = crate::test_kit::store();
         let page = PageId { region: Region::Fingerprints, index: 3 };
         let (content, fp) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint::of_digest(&[5; 20]));
-        store.index.absent = Some(page);
-        let first = store.find_duplicate(Lbn(0), &content, &fp, Comparison::Nothing);
+        store.pool.index.absent = Some(page);
+        let first = store.pool.find_duplicate(Lbn(0), &content, &fp, Comparison::Nothing);
         assert!(matches!(first, Err(Blocked::Page(waits_for)) if waits_for == page));
-        assert!(matches!(store.find_duplicate(Lbn(0), &content, &fp, Comparison::Nothing), Ok(DuplicateSearch::New)), "it asks again");
+        assert!(matches!(store.pool.find_duplicate(Lbn(0), &content, &fp, Comparison::Nothing), Ok(DuplicateSearch::New)), "it asks again");
     }
 }

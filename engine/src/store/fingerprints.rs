@@ -10,7 +10,7 @@
 //! 5. Blocks of protected LBNs, and others that stay apart, have checksums and get no fingerprint. Where some LBNs are protected, only a
 //!    read knows whether a block is one of theirs.
 
-use super::Store;
+use super::Pool;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::page::PageId;
@@ -21,7 +21,7 @@ use crate::tables::Access;
 use crate::tables::Epoch;
 use crate::units::{BLOCK_SIZE, Lbn, Pbn, count, index};
 
-impl Store {
+impl Pool {
     /// Whether blocks with a count and without an entry are linked, so that they get fingerprints (invariants 3 and 5).
     fn restores_missing(&self) -> bool {
         let are_read = self.settings.knobs.rebuild_reads_per_second > 0;

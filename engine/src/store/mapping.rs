@@ -1,12 +1,12 @@
 //! Changes of the mapping, from the open epoch on.
 
-use super::Store;
+use super::Pool;
 use crate::format::entry::MapEntry;
 use crate::policy::Stream;
 use crate::schedule::Blocked;
 use crate::units::{Lbn, Pbn};
 
-impl Store {
+impl Pool {
     /// Allocates a block for new content of `lbn`, which a stream writes; `promised` free blocks are kept for others. The refs page of the
     /// block is in memory.
     pub fn allocate(&mut self, lbn: Lbn, stream: Stream, promised: u64) -> Result<Pbn, Blocked> {

@@ -6,7 +6,7 @@
 //!    the LBN at that moment.
 //! 3. Everything else is an error: zeros, because nothing proves them; content that has only a checksum; content that cannot be read.
 
-use super::Store;
+use super::Pool;
 use super::verify::ExpectedContent;
 use crate::fingerprint::Digest;
 use crate::format::page::PageId;
@@ -14,7 +14,7 @@ use crate::format::unit;
 use crate::tables::Entry;
 use crate::units::{BLOCK_SIZE, Lbn, Pbn};
 
-impl Store {
+impl Pool {
     /// Whether a block that was read for an LBN is proved to be its own (invariant 2). `Err`: that page has to be loaded first.
     pub fn is_proved(
         &mut self,

@@ -11,7 +11,7 @@
 //!    does not count.
 //! 5. Nothing here waits: the error says what is missing, and the caller tries again.
 
-use super::Store;
+use super::Pool;
 use super::blocks_read::BlocksRead;
 use super::slot::Place;
 use crate::fingerprint::Fingerprint;
@@ -40,37 +40,7 @@ pub(crate) enum Remapped {
     NotThere,
 }
 
-impl Store {
-    /// Notes that an LBN has new content in this block, which may be stored elsewhere all the same if the index is not whole.
-    pub fn note_new(&mut self, lbn: Lbn, pbn: Pbn, fp: &Fingerprint) {
-        if !self.index.is_whole_for(fp) || self.uncompared.has_unnamed() {
-            self.index.doubt(fp);
-            self.skip(lbn, pbn, fp);
-        }
-    }
-
-    /// Notes that an LBN has the content of a stored block, which may be stored elsewhere, too, if the block is doubtful.
-    pub fn note_duplicate(&mut self, lbn: Lbn, pbn: Pbn, fp: &Fingerprint) {
-        if self.index.note_duplicate(lbn, pbn, fp) {
-            self.skip(lbn, pbn, fp);
-        }
-    }
-
-    /// Notes that an LBN has content that was deferred: it may be stored elsewhere.
-    pub fn defer(&mut self, lbn: Lbn) {
-        self.io.ledger.deferred += 1;
-        self.adaptation.note(None);
-        if self.skipped.add_unnamed(lbn, self.io.now) {
-            self.uncompared.defer(&mut self.medium.superblock, lbn, self.io.now);
-        }
-    }
-
-    fn skip(&mut self, lbn: Lbn, pbn: Pbn, fp: &Fingerprint) {
-        if self.skipped.add(lbn, fp, pbn, self.io.now) {
-            self.uncompared.skip(&mut self.medium.superblock, lbn, self.io.now);
-        }
-    }
-
+impl Pool {
     /// The place that an LBN durably means, with the fingerprint of its content. None if the LBN means no content by whose fingerprint
     /// duplicates are found, or if the mapping is not durable yet. `Err`: this page or carrier has to be read first.
     pub fn durable_place(&mut self, lbn: Lbn, known: &BlocksRead) -> Result<Option<(Place, Fingerprint)>, Blocked> {

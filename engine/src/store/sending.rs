@@ -1,6 +1,6 @@
 //! Writes of new content, with neighbouring blocks in one command.
 
-use super::Store;
+use super::Pool;
 use crate::buffer::Slice;
 use crate::contents::WriteRun;
 use crate::format::Geometry;
@@ -12,7 +12,7 @@ use crate::units::{Pbn, count};
 /// The most blocks in one command.
 const RUN_BLOCKS_MAX: u64 = 256;
 
-impl Store {
+impl Pool {
     /// Adds a new block of a request to the next command.
     pub fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
         if let Some(run) = &mut self.contents.run {

@@ -4,7 +4,7 @@
 //!    (R1, R2).
 //! 2. A page that cannot be read takes neither. So a count stays too high and a fingerprint is lost, but nothing else (P5).
 
-use super::Store;
+use super::Pool;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
@@ -12,7 +12,7 @@ use crate::schedule::Task;
 use crate::tables::Access;
 use crate::units::{Pbn, index};
 
-impl Store {
+impl Pool {
     /// Enters everything whose page is in memory, and asks for the pages of the rest.
     pub fn settle_all(&mut self) {
         self.settle_new_pending();
@@ -183,10 +183,10 @@ mod tests {
     #[test]
     fn each_link_that_a_block_has_lost_counts_while_its_page_is_read() {
         let mut store = crate::test_kit::store();
-        store.settle.unlink([5, 7, 5].map(Pbn).to_vec());
-        store.settle_all();
-        store.settle.unlink(vec![Pbn(5)]);
-        store.settle_all();
-        assert_eq!(store.settle.unlinked().collect::<Vec<_>>(), [5, 5, 5, 7].map(Pbn));
+        store.pool.settle.unlink([5, 7, 5].map(Pbn).to_vec());
+        store.pool.settle_all();
+        store.pool.settle.unlink(vec![Pbn(5)]);
+        store.pool.settle_all();
+        assert_eq!(store.pool.settle.unlinked().collect::<Vec<_>>(), [5, 5, 5, 7].map(Pbn));
     }
 }

@@ -6,7 +6,7 @@
 //!    same block is authentic too, but holds other content.
 //! 3. A carrier that was found damaged is not kept in memory, and no write links to it any more: its other slots may be damaged as well.
 
-use super::Store;
+use super::Pool;
 use crate::buffer::{BufferMut, Slice};
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -49,7 +49,7 @@ pub(crate) enum BlockCondition {
     Wrong,
 }
 
-impl Store {
+impl Pool {
     /// Judges a block that was read from the device and may be a carrier. `entry`: its fingerprint entry, if that is known.
     pub fn judge_carrier(&mut self, pbn: Pbn, block: &[u8; BLOCK_SIZE], entry: Option<FingerprintEntry>) -> BlockCondition {
         if entry.is_some_and(|entry| entry.kind != Kind::Carrier || !unit::is_named_by(&entry.value, block)) {

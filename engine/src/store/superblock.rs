@@ -9,7 +9,7 @@
 //!    an update, one is written after a number of units that clients have written.
 //! 5. If the front copies cannot be read, the update is written without this check. A copy that cannot be decoded is overwritten.
 
-use super::{Medium, Store};
+use super::{Medium, Pool};
 use crate::buffer::BufferMut;
 use crate::format::{FRONT_COPIES, Lifetime, Superblock, copies, pair_of};
 use crate::interface::{Class, IoFailure, Notice};
@@ -21,7 +21,7 @@ use crate::units::BLOCK_SIZE;
 /// The pairs of copies, which updates write in turn.
 const PAIRS: u8 = 2;
 
-impl Store {
+impl Pool {
     /// Begins an update.
     pub fn write_superblock(&mut self) {
         debug_assert!(!self.medium.is_busy, "superblock updates go one at a time");

@@ -1,6 +1,6 @@
 //! The finds of damage, and the way of a suspect's entry to the medium.
 
-use super::Store;
+use super::Pool;
 use super::verify::ExpectedContent;
 use crate::format::entry::FingerprintEntry;
 use crate::format::page::PageId;
@@ -10,7 +10,7 @@ use crate::schedule::Task;
 use crate::tables::Access;
 use crate::units::Pbn;
 
-impl Store {
+impl Pool {
     /// Reports that a block's content differs from its fingerprint (P6), and keeps everybody from linking to it.
     pub fn content_damaged(&mut self, pbn: Pbn) {
         self.block_damaged(pbn, "content differs from its fingerprint");

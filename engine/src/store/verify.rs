@@ -1,7 +1,7 @@
 //! Verification of blocks that were read from the device (P6).
 
 use super::BlockCondition;
-use super::Store;
+use super::Pool;
 use crate::buffer::Slice;
 use crate::fingerprint::{Digest, Fingerprint};
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -23,7 +23,7 @@ pub(crate) enum ExpectedContent {
     Carrier(Fingerprint),
 }
 
-impl Store {
+impl Pool {
     /// The expected content of a block, as the fingerprint table or the pending block says.
     pub fn expect_content(&mut self, pbn: Pbn) -> ExpectedContent {
         let known = self.space.pending.get(pbn).filter(|f| f.waits).map(|f| (f.kind, f.fingerprint));

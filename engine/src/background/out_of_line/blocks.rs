@@ -31,8 +31,8 @@ impl OutOfLine {
     pub(super) fn read_carriers(&mut self, store: &mut Store, carriers: impl IntoIterator<Item = Pbn>) {
         let mut reads = 0;
         for pbn in carriers {
-            let Ok(entry @ FingerprintEntry { kind: Kind::Carrier, .. }) = store.settled_entry(pbn) else { continue };
-            self.read(&mut store.io, &mut store.space, &store.geometry, pbn, vec![entry]);
+            let Ok(entry @ FingerprintEntry { kind: Kind::Carrier, .. }) = store.pool.settled_entry(pbn) else { continue };
+            self.read(&mut store.pool.io, &mut store.pool.space, &store.pool.geometry, pbn, vec![entry]);
             reads += 1;
         }
         self.wait_for_reads(store, reads);
@@ -42,17 +42,18 @@ impl OutOfLine {
     pub(super) fn read_targets(&mut self, store: &mut Store, first: Pbn) {
         let mut entries = Vec::new();
         let most = if first < self.read_singly_until { 1 } else { RUN_BLOCKS_MAX };
-        while entries.len() < most && first.0 + count(entries.len()) < store.geometry.data_blocks {
+        while entries.len() < most && first.0 + count(entries.len()) < store.pool.geometry.data_blocks {
             let pbn = first + count(entries.len());
-            let is_next = entries.is_empty() || store.geometry.are_neighbours(Pbn(pbn.0 - 1), pbn) && self.is_target(store, pbn);
-            match store.settled_entry(pbn) {
+            let is_next =
+                entries.is_empty() || store.pool.geometry.are_neighbours(Pbn(pbn.0 - 1), pbn) && self.is_target(&mut store.pool, pbn);
+            match store.pool.settled_entry(pbn) {
                 Ok(entry @ FingerprintEntry { kind: Kind::Fingerprint, .. }) if is_next => entries.push(entry),
                 _ => break,
             }
         }
         let reads = entries.len().div_ceil(RUN_BLOCKS_A_READ);
         if reads > 0 {
-            self.read(&mut store.io, &mut store.space, &store.geometry, first, entries);
+            self.read(&mut store.pool.io, &mut store.pool.space, &store.pool.geometry, first, entries);
         }
         self.wait_for_reads(store, count(reads));
     }
@@ -68,7 +69,7 @@ impl OutOfLine {
         if self.reading > 0 {
             self.pause_after_reads(store, reads);
         } else {
-            store.io.schedule.more_background = true;
+            store.pool.io.schedule.more_background = true;
         }
     }
 
@@ -90,33 +91,33 @@ impl OutOfLine {
             let (pbn, block) = (first + count(i), arrived.buffer.block(i));
             let contents = match entry.kind {
                 _ if arrived.result.is_err() => Vec::new(),
-                Kind::Carrier if store.keys.authentic(pbn, block) == Some(entry.value) => unit::fingerprints(block),
+                Kind::Carrier if store.pool.keys.authentic(pbn, block) == Some(entry.value) => unit::fingerprints(block),
                 Kind::Fingerprint if arrived.digest(i) == Digest::Of(entry.value) => vec![entry.value],
                 _ => Vec::new(),
             };
             if contents.is_empty() && !is_unclear {
-                store.entry_is_wrong(pbn, arrived.result.is_err());
+                store.pool.entry_is_wrong(pbn, arrived.result.is_err());
             }
             self.known.add(pbn, entry.value, contents);
-            store.space.unpin(pbn);
+            store.pool.space.unpin(pbn);
         }
         self.reading -= 1;
         if self.reading == 0 {
-            self.known.have_ended(store.io.now);
-            store.io.schedule.push(Task::OutOfLine);
+            self.known.have_ended(store.pool.io.now);
+            store.pool.io.schedule.push(Task::OutOfLine);
             self.map_to_what_was_read(store, scheme, answers);
         }
     }
 
     fn map_to_what_was_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
-        if store.io.stage != Stage::Serving || store.io.failed || !self.may_work(store) {
+        if store.pool.io.stage != Stage::Serving || store.pool.io.failed || !self.may_work(store) {
             return;
         }
         // What it has to wait for it meets again when it goes on.
         let _waits = match self.stage {
-            OutOfLineStage::Sweep(next) if next.0 < store.geometry.data_blocks => {
-                let (id, _) = store.geometry.fingerprint_of(next);
-                let is_loaded = store.tables.pages.get(id).is_some();
+            OutOfLineStage::Sweep(next) if next.0 < store.pool.geometry.data_blocks => {
+                let (id, _) = store.pool.geometry.fingerprint_of(next);
+                let is_loaded = store.pool.tables.pages.get(id).is_some();
                 if is_loaded { self.compare_page(store, scheme, answers, id, next) } else { Ok(()) }
             }
             OutOfLineStage::Sieve => self.compare_found(store, scheme, answers),

@@ -20,11 +20,11 @@ const READS_A_STEP: u64 = 128;
 impl OutOfLine {
     /// Whether it has nothing to do now, or waits for a page.
     pub fn rests(&self, store: &Store) -> bool {
-        !is_save_due(&store.io, &store.uncompared, &store.medium)
-            && !self.gives_room_back(&store.space)
+        !is_save_due(&store.pool.io, &store.volume.uncompared, &store.pool.medium)
+            && !self.gives_room_back(&store.pool.space)
             && !self.sets_aside_meanwhile(store)
             && (self.waits
-                || !self.has_work(&store.skipped, &store.uncompared, &store.geometry)
+                || !self.has_work(&store.volume.skipped, &store.volume.uncompared, &store.pool.geometry)
                 || !self.may_work(store)
                 || !self.is_due(store))
     }
@@ -39,12 +39,14 @@ impl OutOfLine {
     }
 
     pub(super) fn may_work(&self, store: &Store) -> bool {
-        let is_affordable = self.makes_room || is_urgent(&store.space, &store.uncompared) || store.adaptation.allowance().out_of_line > 0;
+        let is_affordable = self.makes_room
+            || is_urgent(&store.pool.space, &store.volume.uncompared)
+            || store.volume.adaptation.allowance().out_of_line > 0;
         is_affordable
-            && self.may_read(&store.io, &store.space, &store.uncompared)
-            && !store.uncompared.is_paused
-            && store.settings.finds_out_of_line()
-            && !store.io.is_read_only()
+            && self.may_read(&store.pool.io, &store.pool.space, &store.volume.uncompared)
+            && !store.volume.uncompared.is_paused
+            && store.pool.settings.finds_out_of_line()
+            && !store.pool.io.is_read_only()
     }
 
     /// Whether clients have written enough for more reads.
@@ -54,12 +56,12 @@ impl OutOfLine {
     }
 
     fn is_due(&self, store: &Store) -> bool {
-        let would_make_room = store.space.is_full() && !store.skipped.is_empty();
+        let would_make_room = store.pool.space.is_full() && !store.volume.skipped.is_empty();
         self.is_under_way()
-            || self.is_pass_due(&store.uncompared, &store.geometry)
+            || self.is_pass_due(&store.volume.uncompared, &store.pool.geometry)
             || would_make_room
-            || store.skipped.is_nearly_full()
-            || self.begins_at(&store.skipped, &store.geometry, &store.settings).is_some_and(|at| at <= store.io.now)
+            || store.volume.skipped.is_nearly_full()
+            || self.begins_at(&store.volume.skipped, &store.pool.geometry, &store.pool.settings).is_some_and(|at| at <= store.pool.io.now)
     }
 
     fn begins_at(&self, skipped: &Skipped, geometry: &Geometry, settings: &Settings) -> Option<Time> {
@@ -71,16 +73,16 @@ impl OutOfLine {
 
     /// The time at which it goes on, if only time makes it wait.
     pub fn next_at(&self, store: &Store) -> Option<Time> {
-        match (save_at(&store.io, &store.uncompared, &store.medium), self.works_at(store)) {
+        match (save_at(&store.pool.io, &store.volume.uncompared, &store.pool.medium), self.works_at(store)) {
             (Some(saves), Some(works)) => Some(saves.min(works)),
             (saves, works) => saves.or(works),
         }
     }
 
     fn works_at(&self, store: &Store) -> Option<Time> {
-        if self.waits || !self.has_work(&store.skipped, &store.uncompared, &store.geometry) || !self.may_work(store) {
+        if self.waits || !self.has_work(&store.volume.skipped, &store.volume.uncompared, &store.pool.geometry) || !self.may_work(store) {
             return None;
         }
-        if self.is_due(store) { self.pause } else { self.begins_at(&store.skipped, &store.geometry, &store.settings) }
+        if self.is_due(store) { self.pause } else { self.begins_at(&store.volume.skipped, &store.pool.geometry, &store.pool.settings) }
     }
 }

@@ -6,7 +6,7 @@ use crate::format::page::PageId;
 use crate::index::{NamedLbn, Uncompared};
 use crate::io::Io;
 use crate::schedule::Blocked;
-use crate::store::{Medium, Store};
+use crate::store::{Medium, Pool, Store};
 use crate::tables::Tables;
 use crate::units::{Pbn, count, low_half};
 
@@ -18,43 +18,43 @@ impl OutOfLine {
     pub(super) fn gather(&mut self, store: &mut Store) {
         for _ in 0..LBNS_A_STEP {
             if let Some((candidate, low)) = self.batch.last_named().filter(|_| self.is_setting_aside) {
-                match self.set_aside(store, candidate, low) {
+                match self.set_aside(&mut store.pool, candidate, low) {
                     Ok(()) => self.batch.remove_last_named(),
                     Err(page) => return self.wait(store, page, 1),
                 }
                 continue;
             }
             let next = self.asked.first().or_else(|| self.batch.next_unnamed());
-            let Some(lbn) = next.filter(|_| self.has_room_for_candidate(&store.geometry)) else {
+            let Some(lbn) = next.filter(|_| self.has_room_for_candidate(&store.pool.geometry)) else {
                 return if self.is_setting_aside {
-                    self.end_batch(&mut store.io, &mut store.uncompared, &mut store.medium)
+                    self.end_batch(&mut store.pool.io, &mut store.volume.uncompared, &mut store.pool.medium)
                 } else {
-                    self.begin_sweep(&mut store.io, &store.tables, &mut store.uncompared, &mut store.medium)
+                    self.begin_sweep(&mut store.pool.io, &store.pool.tables, &mut store.volume.uncompared, &mut store.pool.medium)
                 };
             };
-            let is_settled = store.tables.overlay(lbn).is_none();
-            let blank = is_settled.then(|| store.tables.map_page(&mut store.io, lbn)).filter(|&(_, is_blank)| is_blank);
+            let is_settled = store.pool.tables.overlay(lbn).is_none();
+            let blank = is_settled.then(|| store.pool.tables.map_page(&mut store.pool.io, lbn)).filter(|&(_, is_blank)| is_blank);
             let end = blank.map_or(lbn + 1, |(page_end, _)| page_end);
             if blank.is_none() {
-                match store.durable_place(lbn, &self.known) {
+                match store.pool.durable_place(lbn, &self.known) {
                     Ok(Some(((pbn, _), fp))) => {
-                        if let Err(page) = self.add_candidate(store, self.batch.layout.entry(lbn, &fp), pbn) {
+                        if let Err(page) = self.add_candidate(&mut store.pool, self.batch.layout.entry(lbn, &fp), pbn) {
                             return self.wait(store, page, 1);
                         }
                     }
-                    Ok(None) => match store.deferred(lbn) {
+                    Ok(None) => match store.pool.deferred(lbn) {
                         Ok(Some(pbn)) if self.unnamed != Some(pbn) => return self.read_unnamed(store, pbn),
                         Ok(_) => {}
                         Err(page) => return self.wait(store, page, 1),
                     },
                     Err(Blocked::Page(page)) => return self.wait(store, page, 1),
                     Err(Blocked::Carrier(pbn)) => return self.read_carriers(store, [pbn]),
-                    Err(_) => return self.wait_for_room(&store.io, &mut store.tables, &store.settings),
+                    Err(_) => return self.wait_for_room(&store.pool.io, &mut store.pool.tables, &store.pool.settings),
                 }
             }
             if self.asked.first().is_some() { self.asked.remove_below(end) } else { self.batch.remove_unnamed(end) }
         }
-        store.io.schedule.more_background = true;
+        store.pool.io.schedule.more_background = true;
     }
 
     fn has_room_for_candidate(&self, geometry: &Geometry) -> bool {
@@ -62,9 +62,9 @@ impl OutOfLine {
     }
 
     /// Adds a candidate of which this block is meant. `Err`: this page has to be read first.
-    fn add_candidate(&mut self, store: &mut Store, candidate: NamedLbn, pbn: Pbn) -> Result<(), PageId> {
+    fn add_candidate(&mut self, pool: &mut Pool, candidate: NamedLbn, pbn: Pbn) -> Result<(), PageId> {
         if self.is_setting_aside {
-            return self.set_aside(store, candidate, low_half(pbn.0));
+            return self.set_aside(pool, candidate, low_half(pbn.0));
         }
         self.candidates.reserve_exact(self.batch.named_max().saturating_sub(self.candidates.len()));
         self.candidates.push(candidate);
@@ -72,8 +72,8 @@ impl OutOfLine {
     }
 
     /// Sets a candidate aside. Where there is no room, it is compared by a sweep, with what is left of its batch.
-    fn set_aside(&mut self, store: &mut Store, candidate: NamedLbn, low: u32) -> Result<(), PageId> {
-        match self.sieve.set_aside(store, candidate, low) {
+    fn set_aside(&mut self, pool: &mut Pool, candidate: NamedLbn, low: u32) -> Result<(), PageId> {
+        match self.sieve.set_aside(pool, candidate, low) {
             Ok(()) => Ok(()),
             Err(Blocked::Page(page)) => Err(page),
             Err(_) => {

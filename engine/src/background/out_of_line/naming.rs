@@ -10,7 +10,7 @@ use crate::fingerprint::Digest;
 use crate::interface::Class;
 use crate::io::{Arrived, IoFor};
 use crate::schedule::Task;
-use crate::store::Store;
+use crate::store::{Pool, Store};
 use crate::units::{Pbn, count, index};
 
 /// The most blocks in one read.
@@ -21,35 +21,35 @@ const RUN_BLOCKS_A_READ: u64 = 8;
 impl OutOfLine {
     /// Reads a block that was deferred, whose entry is in memory, and its neighbours that were deferred, too.
     pub(super) fn read_unnamed(&mut self, store: &mut Store, wanted: Pbn) {
-        let (first, blocks) = store.deferred_around(wanted, RUN_BLOCKS_MAX);
-        (0..blocks).for_each(|i| store.space.pin(first + i));
-        store.io.read(IoFor::ReadForNaming { first, wanted }, store.geometry.block_at(first), index(blocks), true, Class::Data);
+        let (first, blocks) = store.pool.deferred_around(wanted, RUN_BLOCKS_MAX);
+        (0..blocks).for_each(|i| store.pool.space.pin(first + i));
+        store.pool.io.read(IoFor::ReadForNaming { first, wanted }, store.pool.geometry.block_at(first), index(blocks), true, Class::Data);
         self.reading += 1;
         self.pause_after_reads(store, blocks.div_ceil(RUN_BLOCKS_A_READ));
     }
 
     /// Whether a block that was read gets its fingerprint. Where ranges are protected, only the LBN that asked for it shows whether it is
     /// in one of them by now.
-    fn may_name(&self, store: &mut Store, pbn: Pbn, wanted: Pbn) -> bool {
-        if store.medium.superblock.protected.is_empty() {
+    fn may_name(&self, pool: &mut Pool, pbn: Pbn, wanted: Pbn) -> bool {
+        if pool.medium.superblock.protected.is_empty() {
             return true;
         }
         let asks = self.asked.first().or_else(|| self.batch.next_unnamed());
-        pbn == wanted && asks.is_some_and(|lbn| matches!(store.deferred(lbn), Ok(Some(now)) if now == wanted))
+        pbn == wanted && asks.is_some_and(|lbn| matches!(pool.deferred(lbn), Ok(Some(now)) if now == wanted))
     }
 
     /// Gives blocks that have been read their fingerprints.
-    pub fn unnamed_arrived(&mut self, store: &mut Store, first: Pbn, wanted: Pbn, arrived: &Arrived) {
+    pub fn unnamed_arrived(&mut self, pool: &mut Pool, first: Pbn, wanted: Pbn, arrived: &Arrived) {
         for i in 0..arrived.buffer.blocks() {
             let pbn = first + count(i);
             let digest = if arrived.result.is_ok() { arrived.digest(i) } else { Digest::Partial };
-            let may_name = self.may_name(store, pbn, wanted);
-            if may_name && store.name_deferred(pbn, digest, arrived.buffer.block(i)) && pbn == wanted {
+            let may_name = self.may_name(pool, pbn, wanted);
+            if may_name && pool.name_deferred(pbn, digest, arrived.buffer.block(i)) && pbn == wanted {
                 self.unnamed = Some(pbn);
             }
-            store.space.unpin(pbn);
+            pool.space.unpin(pbn);
         }
         self.reading -= 1;
-        store.io.schedule.push(Task::OutOfLine);
+        pool.io.schedule.push(Task::OutOfLine);
     }
 }

@@ -34,9 +34,9 @@ impl OutOfLine {
 
     /// Goes on with the pass that is under way.
     pub(super) fn go_on_sieving(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
-        match self.sieve.go_on(store, self.reading > 0) {
-            Sifted::Goes => store.io.schedule.more_background = true,
-            Sifted::Commits => self.wait_for_commit(&store.io),
+        match self.sieve.go_on(&mut store.pool, self.reading > 0) {
+            Sifted::Goes => store.pool.io.schedule.more_background = true,
+            Sifted::Commits => self.wait_for_commit(&store.pool.io),
             Sifted::Page(page, reads) => self.wait(store, page, reads),
             Sifted::Reads(reads) => {
                 self.reading += 1;
@@ -44,23 +44,23 @@ impl OutOfLine {
             }
             Sifted::Writes => self.waits = true,
             Sifted::NoRoom if self.sieve.is_writing() => self.waits = true,
-            Sifted::NoRoom => self.give_up_sieve(&mut store.io, &mut store.space, &store.uncompared),
+            Sifted::NoRoom => self.give_up_sieve(&mut store.pool.io, &mut store.pool.space, &store.volume.uncompared),
             Sifted::Found => self.go_on_comparing(store, scheme, answers),
-            Sifted::Over => self.end_pass(&mut store.io, &mut store.space, &mut store.uncompared, &mut store.medium),
+            Sifted::Over => self.end_pass(&mut store.pool.io, &mut store.pool.space, &mut store.volume.uncompared, &mut store.pool.medium),
         }
     }
 
     fn go_on_comparing(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
         if self.candidates.is_empty() {
-            self.forget_left(&store.tables);
+            self.forget_left(&store.pool.tables);
             self.candidates = self.sieve.candidates_found();
         }
         match self.compare_found(store, scheme, answers) {
-            Ok(()) => store.io.schedule.more_background = true,
+            Ok(()) => store.pool.io.schedule.more_background = true,
             Err(Blocked::Page(missing)) => self.wait(store, missing, 1),
             Err(Blocked::Compare(missing)) => self.read_targets(store, missing),
             Err(Blocked::Carrier(missing)) => self.read_carriers(store, [missing]),
-            Err(_) => self.wait_for_room(&store.io, &mut store.tables, &store.settings),
+            Err(_) => self.wait_for_room(&store.pool.io, &mut store.pool.tables, &store.pool.settings),
         }
     }
 
@@ -108,25 +108,25 @@ impl OutOfLine {
     pub(super) fn sets_aside_meanwhile(&self, store: &Store) -> bool {
         let may = match self.blocked_aside {
             None => true,
-            Some(Blocked::Page(page)) => store.tables.pages.peek(page).is_some(),
+            Some(Blocked::Page(page)) => store.pool.tables.pages.peek(page).is_some(),
             Some(_) => false,
         };
-        let has_many = store.skipped.is_nearly_full() && store.skipped.last_named().is_some();
-        may && has_many && self.sets_aside(&store.io, &store.space) && self.sieve.takes_more()
+        let has_many = store.volume.skipped.is_nearly_full() && store.volume.skipped.last_named().is_some();
+        may && has_many && self.sets_aside(&store.pool.io, &store.pool.space) && self.sieve.takes_more()
     }
 
     /// Sets aside for later passes what is skipped meanwhile.
     pub(super) fn set_aside_meanwhile(&mut self, store: &mut Store) {
         self.blocked_aside = None;
-        while let Some((candidate, low)) = store.skipped.last_named() {
-            if let Err(blocked) = self.sieve.set_aside(store, candidate, low) {
+        while let Some((candidate, low)) = store.volume.skipped.last_named() {
+            if let Err(blocked) = self.sieve.set_aside(&mut store.pool, candidate, low) {
                 if let Blocked::Page(page) = blocked {
-                    store.tables.wait(&mut store.io, page, Task::OutOfLine);
+                    store.pool.tables.wait(&mut store.pool.io, page, Task::OutOfLine);
                 }
                 self.blocked_aside = Some(blocked);
                 return;
             }
-            store.skipped.remove_last_named();
+            store.volume.skipped.remove_last_named();
         }
     }
 

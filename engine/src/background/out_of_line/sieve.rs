@@ -26,7 +26,7 @@ use crate::index::{NamedLbn, TagLayout};
 use crate::io::Io;
 use crate::schedule::Blocked;
 use crate::space::{GRANULE_BLOCKS, Space};
-use crate::store::Store;
+use crate::store::Pool;
 use crate::units::{Epoch, Pbn, index};
 use filter::Filter;
 use pages::{Former, Pages};
@@ -215,12 +215,12 @@ impl Sieve {
     ///
     /// # Errors
     /// When a page has to be loaded first, or there is no room.
-    pub fn set_aside(&mut self, store: &mut Store, candidate: NamedLbn, low: u32) -> Result<(), Blocked> {
-        self.aside.reserve(store, 1)?;
+    pub fn set_aside(&mut self, pool: &mut Pool, candidate: NamedLbn, low: u32) -> Result<(), Blocked> {
+        self.aside.reserve(pool, 1)?;
         let mut entry = [0; CANDIDATE_BYTES];
         entry[..8].copy_from_slice(&candidate.bits().to_le_bytes());
         entry[8..].copy_from_slice(&low.to_le_bytes());
-        self.writing += u64::from(self.aside.add(&mut store.io, &store.geometry, entry));
+        self.writing += u64::from(self.aside.add(&mut pool.io, &pool.geometry, entry));
         Ok(())
     }
 

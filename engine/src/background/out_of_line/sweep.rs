@@ -21,7 +21,7 @@ use crate::schedule::Blocked;
 use crate::scheme::Scheme;
 use crate::settings::Settings;
 use crate::space::{GRANULE_BLOCKS, Space};
-use crate::store::{Place, Remapped, Store};
+use crate::store::{Place, Pool, Remapped, Store};
 use crate::tables::{Access, Tables};
 use crate::units::{Pbn, index};
 use std::ops::RangeInclusive;
@@ -39,15 +39,15 @@ impl OutOfLine {
     /// Compares entries of the fingerprint table with the candidates, from block `next` on.
     pub(super) fn sweep(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, mut next: Pbn) {
         for _ in 0..PAGES_A_STEP {
-            if next.0 >= store.geometry.data_blocks {
-                self.end_sweep(&store.io, &mut store.uncompared, &mut store.medium);
+            if next.0 >= store.pool.geometry.data_blocks {
+                self.end_sweep(&store.pool.io, &mut store.volume.uncompared, &mut store.pool.medium);
                 break;
             }
-            let (id, _) = store.geometry.fingerprint_of(next);
-            if !store.tables.is_blank(&mut store.io, id) {
-                let pages = store.geometry.pages_of_blocks(Region::Fingerprints);
-                let reads = store.tables.load_ahead(&mut store.io, (0..pages - id.index).map(|i| id.after(i)));
-                match store.tables.ensure(&mut store.io, id) {
+            let (id, _) = store.pool.geometry.fingerprint_of(next);
+            if !store.pool.tables.is_blank(&mut store.pool.io, id) {
+                let pages = store.pool.geometry.pages_of_blocks(Region::Fingerprints);
+                let reads = store.pool.tables.load_ahead(&mut store.pool.io, (0..pages - id.index).map(|i| id.after(i)));
+                match store.pool.tables.ensure(&mut store.pool.io, id) {
                     Access::Loading => return self.wait(store, id, reads),
                     Access::Unreadable => {}
                     Access::Ready(_) => match self.compare_page(store, scheme, answers, id, next) {
@@ -55,14 +55,14 @@ impl OutOfLine {
                         Err(Blocked::Page(missing)) => return self.wait(store, missing, 1),
                         Err(Blocked::Compare(missing)) => return self.read_targets(store, missing),
                         Err(Blocked::Carrier(missing)) => return self.read_carriers_of(store, id, missing),
-                        Err(_) => return self.wait_for_room(&store.io, &mut store.tables, &store.settings),
+                        Err(_) => return self.wait_for_room(&store.pool.io, &mut store.pool.tables, &store.pool.settings),
                     },
                 }
             }
-            next = store.geometry.first_pbn(id) + GRANULE_BLOCKS;
+            next = store.pool.geometry.first_pbn(id) + GRANULE_BLOCKS;
             self.stage = OutOfLineStage::Sweep(next);
         }
-        store.io.schedule.more_background = true;
+        store.pool.io.schedule.more_background = true;
     }
 
     /// Waits until there is room for another record: the open epoch, which may have links alone, fills no longer than others do.
@@ -80,7 +80,7 @@ impl OutOfLine {
         id: PageId,
         next: Pbn,
     ) -> Result<(), Blocked> {
-        for (pbn, _) in self.matches(&mut store.tables, &store.geometry, id, next) {
+        for (pbn, _) in self.matches(&mut store.pool.tables, &store.pool.geometry, id, next) {
             self.stage = OutOfLineStage::Sweep(pbn);
             self.compare_block(store, scheme, answers, pbn)?;
         }
@@ -90,7 +90,7 @@ impl OutOfLine {
     /// Reads a carrier, and further ones of this page that it will come to.
     fn read_carriers_of(&mut self, store: &mut Store, id: PageId, missing: Pbn) {
         let OutOfLineStage::Sweep(next) = self.stage else { return };
-        let matches = self.matches(&mut store.tables, &store.geometry, id, next + 1);
+        let matches = self.matches(&mut store.pool.tables, &store.pool.geometry, id, next + 1);
         let carriers = matches.iter().filter(|(pbn, entry)| entry.kind == Kind::Carrier && *pbn != missing);
         let unread = carriers.filter(|(pbn, entry)| self.known.slots_of(*pbn, &entry.value).is_none());
         let ahead: Vec<Pbn> = unread.map(|&(pbn, _)| pbn).take(READS_AT_ONCE - 1).collect();
@@ -117,14 +117,14 @@ impl OutOfLine {
     }
 
     /// Whether some candidate waits for a read of this block, to be mapped to it.
-    pub(super) fn is_target(&self, store: &mut Store, pbn: Pbn) -> bool {
-        let Ok(entry) = store.settled_entry(pbn) else { return false };
+    pub(super) fn is_target(&self, pool: &mut Pool, pbn: Pbn) -> bool {
+        let Ok(entry) = pool.settled_entry(pbn) else { return false };
         if entry.kind != Kind::Fingerprint || self.left.contains_key(&pbn) {
             return false;
         }
         let layout = self.batch.layout;
         let lbns: Vec<_> = self.candidates_of(heads_of(&entry.value)).filter_map(|at| layout.lbn(self.candidates[at])).collect();
-        lbns.into_iter().any(|lbn| matches!(store.may_remap(lbn, (pbn, 0), &self.known), Err(Blocked::Compare(_))))
+        lbns.into_iter().any(|lbn| matches!(pool.may_remap(lbn, (pbn, 0), &self.known), Err(Blocked::Compare(_))))
     }
 
     /// The candidates, the done ones too, whose fingerprints may have these heads.
@@ -141,13 +141,13 @@ impl OutOfLine {
 
     /// Maps candidates to a block, or to the slots of a carrier.
     pub(super) fn compare_block(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn) -> Result<(), Blocked> {
-        let entry = store.settled_entry(pbn).map_err(Blocked::Page)?;
+        let entry = store.pool.settled_entry(pbn).map_err(Blocked::Page)?;
         match entry.kind {
             // Another place has been found meanwhile for all that it may have.
             _ if !self.may_match(&entry) => Ok(()),
             Kind::Fingerprint => self.map_candidates(store, scheme, answers, (pbn, 0), &entry.value),
             Kind::Carrier => {
-                let slots = store.slots_of(pbn, &entry.value, &self.known)?;
+                let slots = store.pool.slots_of(pbn, &entry.value, &self.known)?;
                 (1..).zip(&slots).try_for_each(|(slot, fp)| self.map_candidates(store, scheme, answers, (pbn, slot), fp))
             }
             Kind::None | Kind::Checksum => Ok(()),
@@ -181,23 +181,23 @@ impl OutOfLine {
         if self.left.contains_key(&place.0) {
             return Ok(());
         }
-        match store.may_remap(lbn, place, &self.known)? {
+        match store.pool.may_remap(lbn, place, &self.known)? {
             Remapped::May(from, fp) => {
                 if lacks_room(store, scheme, answers) {
                     return Err(Blocked::Space);
                 }
-                scheme.admit_records(store, 1)?;
-                store.remap(lbn, place, &fp, links_period(&store.space, &store.uncompared, &store.settings));
-                scheme.pack_if_large(store, answers);
+                scheme.admit_records(&mut store.pool, 1)?;
+                store.pool.remap(lbn, place, &fp, links_period(&store.pool.space, &store.volume.uncompared, &store.pool.settings));
+                scheme.pack_if_large(&mut store.pool, answers);
                 self.linked += 1;
                 if from < place.0 {
-                    self.left.insert(from, store.tables.open.number);
+                    self.left.insert(from, store.pool.tables.open.number);
                 }
             }
-            Remapped::Stands(pbn, fp) => store.index.end_doubt(&fp, pbn),
+            Remapped::Stands(pbn, fp) => store.pool.index.end_doubt(&fp, pbn),
             Remapped::Alone(fp) => {
-                store.index.end_doubt(&fp, place.0);
-                if self.may_leave(&store.settings) {
+                store.pool.index.end_doubt(&fp, place.0);
+                if self.may_leave(&store.pool.settings) {
                     return Ok(());
                 }
             }
@@ -235,9 +235,9 @@ fn heads_of(fp: &Fingerprint) -> RangeInclusive<u64> {
 
 /// Whether clients' records need the memory.
 fn lacks_room(store: &Store, scheme: &Scheme, answers: &Answers) -> bool {
-    let share = if is_urgent(&store.space, &store.uncompared) { 2 } else { 4 };
-    store.open_bytes() > store.memory.accountant.limit(Part::Dirty) / share
-        || store.tables.open.is_due
-        || store.is_behind()
-        || scheme.is_crowded(store, answers)
+    let share = if is_urgent(&store.pool.space, &store.volume.uncompared) { 2 } else { 4 };
+    store.pool.open_bytes() > store.pool.memory.accountant.limit(Part::Dirty) / share
+        || store.pool.tables.open.is_due
+        || store.pool.is_behind()
+        || scheme.is_crowded(&store.pool, answers)
 }

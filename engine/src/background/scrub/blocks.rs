@@ -11,57 +11,51 @@ use crate::interface::Class;
 use crate::io::{Arrived, Io};
 use crate::schedule::Task;
 use crate::space::{GRANULE_BLOCKS, Space};
-use crate::store::{Keys, Store};
+use crate::store::{Keys, Pool};
 use crate::tables::Access;
 use crate::units::{BLOCK_BYTES, Pbn, count, index};
 
 impl Scrub {
     /// Reads the next blocks that have entries, or passes over those that have none.
-    pub(super) fn read_blocks(&mut self, store: &mut Store, next: u64) {
-        let blocks = store.geometry.data_blocks;
+    pub(super) fn read_blocks(&mut self, pool: &mut Pool, next: u64) {
+        let blocks = pool.geometry.data_blocks;
         let mut first = next;
         while first < blocks.min(next + PIECES_A_STEP) {
             let id = PageId { region: Region::Fingerprints, index: first / GRANULE_BLOCKS };
             let end = ((id.index + 1) * GRANULE_BLOCKS).min(blocks);
-            let is_blank = store.tables.is_blank(&mut store.io, id);
-            let access = if is_blank { Access::Unreadable } else { store.tables.ensure(&mut store.io, id) };
+            let is_blank = pool.tables.is_blank(&mut pool.io, id);
+            let access = if is_blank { Access::Unreadable } else { pool.tables.ensure(&mut pool.io, id) };
             match access {
                 // A page that cannot be read was found as such.
                 Access::Unreadable => first = end,
                 Access::Loading => {
-                    self.advance_if_any(&mut store.io, &store.geometry, next, first);
+                    self.advance_if_any(&mut pool.io, &pool.geometry, next, first);
                     self.waits = true;
-                    return store.tables.wait(&mut store.io, id, Task::Scrub);
+                    return pool.tables.wait(&mut pool.io, id, Task::Scrub);
                 }
                 Access::Ready(resident) => {
                     let content = &resident.page().content;
                     let entries: Vec<FingerprintEntry> = (first..end).map(|pbn| content.fingerprint(index(pbn % GRANULE_BLOCKS))).collect();
-                    let entries = match store.needed_entries(Pbn(first), entries) {
+                    let entries = match pool.needed_entries(Pbn(first), entries) {
                         Ok(entries) => entries,
                         Err(refs) => {
-                            self.advance_if_any(&mut store.io, &store.geometry, next, first);
+                            self.advance_if_any(&mut pool.io, &pool.geometry, next, first);
                             self.waits = true;
-                            return store.tables.wait(&mut store.io, refs, Task::Scrub);
+                            return pool.tables.wait(&mut pool.io, refs, Task::Scrub);
                         }
                     };
                     let most = self.run_max(first);
-                    let (skipped, run) = next_run(&store.space, &store.geometry, first, &entries, most);
+                    let (skipped, run) = next_run(&pool.space, &pool.geometry, first, &entries, most);
                     first += count(skipped);
                     if run == 0 {
                         continue;
                     }
-                    self.advance_if_any(&mut store.io, &store.geometry, next, first);
-                    return self.read_run(
-                        &mut store.io,
-                        &mut store.space,
-                        &store.geometry,
-                        first,
-                        entries[skipped..skipped + run].to_vec(),
-                    );
+                    self.advance_if_any(&mut pool.io, &pool.geometry, next, first);
+                    return self.read_run(&mut pool.io, &mut pool.space, &pool.geometry, first, entries[skipped..skipped + run].to_vec());
                 }
             }
         }
-        self.advance(&mut store.io, &store.geometry, first);
+        self.advance(&mut pool.io, &pool.geometry, first);
     }
 
     fn read_run(&mut self, io: &mut Io, space: &mut Space, geometry: &Geometry, first: u64, entries: Vec<FingerprintEntry>) {
@@ -85,10 +79,10 @@ impl Scrub {
     }
 
     /// Reports a damaged block, unless a read has found it before. Nothing has its content, so it is not written again.
-    pub(super) fn report_block(store: &mut Store, pbn: u64, is_unreadable: bool) {
-        if !store.contents.suspects.contains(Pbn(pbn)) {
+    pub(super) fn report_block(pool: &mut Pool, pbn: u64, is_unreadable: bool) {
+        if !pool.contents.suspects.contains(Pbn(pbn)) {
             let what = if is_unreadable { "a block cannot be read" } else { "content differs from its fingerprint" };
-            store.block_damaged(Pbn(pbn), what);
+            pool.block_damaged(Pbn(pbn), what);
         }
     }
 }

@@ -14,26 +14,26 @@ use crate::format::superblock::ScrubPart;
 use crate::interface::Notice;
 use crate::io::Io;
 use crate::scheme::Scheme;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::{AwaitedWrite, Tables};
 
 impl Scrub {
     /// Mends a damaged piece, if memory has what it should hold, or reports it.
-    pub(super) fn is_damaged(&mut self, store: &mut Store, scheme: &mut Scheme, run: &Run, is_unreadable: bool) {
+    pub(super) fn is_damaged(&mut self, pool: &mut Pool, scheme: &mut Scheme, run: &Run, is_unreadable: bool) {
         let is_in_vain = std::mem::take(&mut self.is_written_again);
         let awaited = match (&run.expects, run.part.region()) {
             (Expects::Blocks(_), _) => {
-                Self::report_block(store, run.first, is_unreadable);
-                Some(Awaited::Find(store.contents.suspects.last_find()))
+                Self::report_block(pool, run.first, is_unreadable);
+                Some(Awaited::Find(pool.contents.suspects.last_find()))
             }
-            (_, Some(region)) if !is_in_vain => Self::mend_page(&mut store.io, &mut store.tables, region, run.first),
+            (_, Some(region)) if !is_in_vain => Self::mend_page(&mut pool.io, &mut pool.tables, region, run.first),
             (Expects::Superblock { .. }, _) if !is_in_vain => {
                 self.place.rewrite_all();
                 Some(Awaited::Superblocks)
             }
-            (Expects::Unit(unit), _) => Self::mend_log(&mut store.io, *unit),
+            (Expects::Unit(unit), _) => Self::mend_log(&mut pool.io, *unit),
             _ => {
-                store.io.notice(Notice::Damage { what: "what was written again is damaged again", at: address(&store.geometry, run) });
+                pool.io.notice(Notice::Damage { what: "what was written again is damaged again", at: address(&pool.geometry, run) });
                 None
             }
         };
@@ -41,11 +41,11 @@ impl Scrub {
             self.awaited = awaited;
             self.attempts = 0;
             // The first step is taken at once.
-            self.go_on_waiting(store, scheme);
+            self.go_on_waiting(pool, scheme);
             return;
         }
         self.found(run, false);
-        self.advance(&mut store.io, &store.geometry, run.first + 1);
+        self.advance(&mut pool.io, &pool.geometry, run.first + 1);
     }
 
     /// Has a page written again, if memory has it whole.
@@ -63,19 +63,19 @@ impl Scrub {
     }
 
     /// Goes on with what it waits for. Returns whether it still waits.
-    pub(super) fn go_on_waiting(&mut self, store: &mut Store, scheme: &mut Scheme) -> bool {
+    pub(super) fn go_on_waiting(&mut self, pool: &mut Pool, scheme: &mut Scheme) -> bool {
         let is_durable = match self.awaited {
             None => return false,
-            Some(Awaited::Page) => self.go_on_with_page(store, scheme),
-            Some(Awaited::Superblocks) => self.place.has_rewritten_all(&store.medium),
+            Some(Awaited::Page) => self.go_on_with_page(pool, scheme),
+            Some(Awaited::Superblocks) => self.place.has_rewritten_all(&pool.medium),
             Some(Awaited::Unit(unit)) => {
                 let is_needed = scheme.needs_unit(unit.pbn);
                 if is_needed {
-                    scheme.empty_log(&mut store.io, &mut store.tables, &store.space);
+                    scheme.empty_log(&mut pool.io, &mut pool.tables, &pool.space);
                 }
                 !is_needed
             }
-            Some(Awaited::Find(find)) => store.contents.suspects.are_kept_upto(find) || !store.io.may_mark(),
+            Some(Awaited::Find(find)) => pool.contents.suspects.are_kept_upto(find) || !pool.io.may_mark(),
         };
         if !is_durable {
             return true;
@@ -84,10 +84,10 @@ impl Scrub {
             Some(Awaited::Page | Awaited::Superblocks) => self.is_written_again = true,
             Some(Awaited::Unit(unit)) => {
                 let run = Run { part: ScrubPart::Log, first: 0, pieces: 1, expects: Expects::Unit(unit) };
-                self.is_mended(&mut store.io, &store.geometry, &run);
-                self.advance(&mut store.io, &store.geometry, 0);
+                self.is_mended(&mut pool.io, &pool.geometry, &run);
+                self.advance(&mut pool.io, &pool.geometry, 0);
             }
-            Some(Awaited::Find(_)) => self.block_is_damaged(&mut store.io, &store.geometry),
+            Some(Awaited::Find(_)) => self.block_is_damaged(&mut pool.io, &pool.geometry),
             None => {}
         }
         false
@@ -102,13 +102,13 @@ impl Scrub {
     }
 
     /// Sends the awaited page, and has it flushed. Returns whether it is durable.
-    fn go_on_with_page(&mut self, store: &mut Store, scheme: &mut Scheme) -> bool {
-        match store.tables.awaited_write(&mut store.io) {
+    fn go_on_with_page(&mut self, pool: &mut Pool, scheme: &mut Scheme) -> bool {
+        match pool.tables.awaited_write(&mut pool.io) {
             AwaitedWrite::UnderWay => {}
-            AwaitedWrite::Unconfirmed => scheme.confirm(store),
-            AwaitedWrite::Completed(stamp) if stamp <= store.io.durability.mark => return true,
+            AwaitedWrite::Unconfirmed => scheme.confirm(pool),
+            AwaitedWrite::Completed(stamp) if stamp <= pool.io.durability.mark => return true,
             // An update that is under way may have sent its flush before.
-            AwaitedWrite::Completed(_) if store.medium.is_busy => {}
+            AwaitedWrite::Completed(_) if pool.medium.is_busy => {}
             AwaitedWrite::Completed(_) => self.place.flush(),
         }
         false

@@ -27,7 +27,7 @@ use crate::io::{Arrived, Io, IoFor};
 use crate::schedule::Task;
 use crate::scheme::Scheme;
 use crate::stats::{DamagedPiece, ScrubCounts};
-use crate::store::{Medium, Store};
+use crate::store::{Medium, Pool};
 use crate::units::{BLOCK_BYTES, Bytes, Time, index};
 use place::Place;
 use run::{Awaited, Expects, LookResult, NextUnit, Run};
@@ -64,9 +64,9 @@ pub(crate) struct Scrub {
 
 impl Scrub {
     /// The scrub of a volume that was opened: one that was under way goes on.
-    pub fn new(store: &Store) -> Self {
+    pub fn new(pool: &Pool) -> Self {
         Self {
-            place: Place::new(store),
+            place: Place::new(pool),
             reading: None,
             alone_until: 0,
             attempts: 0,
@@ -134,26 +134,26 @@ impl Scrub {
     }
 
     /// Does a little of it.
-    pub fn go_on(&mut self, store: &mut Store, scheme: &mut Scheme) {
+    pub fn go_on(&mut self, pool: &mut Pool, scheme: &mut Scheme) {
         self.waits = self.reading.is_some();
-        self.place.go_on(store, scheme);
-        if self.rests(&store.io, &store.medium) || self.pause.is_some_and(|until| store.io.now < until) {
+        self.place.go_on(pool, scheme);
+        if self.rests(&pool.io, &pool.medium) || self.pause.is_some_and(|until| pool.io.now < until) {
             return;
         }
         self.pause = None;
-        if self.go_on_waiting(store, scheme) {
-            self.pause = Some(store.io.now.plus_ms(AGAIN_MS));
+        if self.go_on_waiting(pool, scheme) {
+            self.pause = Some(pool.io.now.plus_ms(AGAIN_MS));
             return;
         }
         let Some(progress) = self.place.progress else { return };
         match progress.part {
-            ScrubPart::Superblocks => self.read_superblock(&mut store.io, &store.medium, &store.geometry, progress.next),
-            ScrubPart::Data => self.read_blocks(store, progress.next),
-            ScrubPart::Log => self.read_unit(&mut store.io, &mut store.space, &store.geometry, scheme),
+            ScrubPart::Superblocks => self.read_superblock(&mut pool.io, &pool.medium, &pool.geometry, progress.next),
+            ScrubPart::Data => self.read_blocks(pool, progress.next),
+            ScrubPart::Log => self.read_unit(&mut pool.io, &mut pool.space, &pool.geometry, scheme),
             part => part
                 .region()
                 .into_iter()
-                .for_each(|region| self.read_pages(&mut store.io, &mut store.tables, &store.geometry, region, progress.next)),
+                .for_each(|region| self.read_pages(&mut pool.io, &mut pool.tables, &pool.geometry, region, progress.next)),
         }
     }
 
@@ -174,14 +174,14 @@ impl Scrub {
     }
 
     /// Takes what was read.
-    pub fn arrived(&mut self, store: &mut Store, scheme: &mut Scheme, arrived: &Arrived) {
-        store.io.schedule.push(Task::Scrub);
+    pub fn arrived(&mut self, pool: &mut Pool, scheme: &mut Scheme, arrived: &Arrived) {
+        pool.io.schedule.push(Task::Scrub);
         let Some(run) = self.reading.take() else { return };
         let verdict = match &run.expects {
-            Expects::Superblock { generation } => Self::judge_superblock(&store.medium, run.first, *generation, arrived),
-            Expects::Pages { written } => Self::judge_pages(&store.tables, written, arrived),
-            Expects::Blocks(entries) => Self::judge_blocks(&mut store.space, &store.keys, run.first, entries, arrived),
-            Expects::Unit(unit) => Self::judge_unit(&mut store.space, &store.keys, *unit, arrived),
+            Expects::Superblock { generation } => Self::judge_superblock(&pool.medium, run.first, *generation, arrived),
+            Expects::Pages { written } => Self::judge_pages(&pool.tables, written, arrived),
+            Expects::Blocks(entries) => Self::judge_blocks(&mut pool.space, &pool.keys, run.first, entries, arrived),
+            Expects::Unit(unit) => Self::judge_unit(&mut pool.space, &pool.keys, *unit, arrived),
         };
         let is_next = |progress: ScrubProgress| (progress.part, progress.next) == (run.part, run.first);
         // Somebody may have ended the scrub, and begun another.
@@ -190,24 +190,24 @@ impl Scrub {
         }
         match verdict {
             LookResult::Sound => {
-                self.count_lost(&store.tables, &run, run.pieces, arrived);
+                self.count_lost(&pool.tables, &run, run.pieces, arrived);
                 if self.is_written_again {
-                    self.is_mended(&mut store.io, &store.geometry, &run);
+                    self.is_mended(&mut pool.io, &pool.geometry, &run);
                 }
-                self.advance(&mut store.io, &store.geometry, run.first + run.pieces);
+                self.advance(&mut pool.io, &pool.geometry, run.first + run.pieces);
             }
             LookResult::Unproved(i) => {
-                self.count_lost(&store.tables, &run, i, arrived);
-                self.advance_if_any(&mut store.io, &store.geometry, run.first, run.first + i);
-                self.pause = self.pause.max(Some(store.io.now.plus_ms(AGAIN_MS)));
+                self.count_lost(&pool.tables, &run, i, arrived);
+                self.advance_if_any(&mut pool.io, &pool.geometry, run.first, run.first + i);
+                self.pause = self.pause.max(Some(pool.io.now.plus_ms(AGAIN_MS)));
             }
             LookResult::Bad(i) if run.pieces > 1 => {
-                self.count_lost(&store.tables, &run, i, arrived);
-                self.advance_if_any(&mut store.io, &store.geometry, run.first, run.first + i);
+                self.count_lost(&pool.tables, &run, i, arrived);
+                self.advance_if_any(&mut pool.io, &pool.geometry, run.first, run.first + i);
                 self.alone_until = run.first + run.pieces;
             }
             LookResult::Bad(_) if self.attempts + 1 < ATTEMPTS => self.attempts += 1,
-            LookResult::Bad(_) => self.is_damaged(store, scheme, &run, arrived.result.is_err()),
+            LookResult::Bad(_) => self.is_damaged(pool, scheme, &run, arrived.result.is_err()),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::interface::Notice;
 use crate::io::Io;
 use crate::scheme::Scheme;
 use crate::stats::ScrubCounts;
-use crate::store::{Medium, Store};
+use crate::store::{Medium, Pool};
 
 /// The superblock is written again when one part in this many of the volume was looked at since.
 const SAVED_PARTS: u64 = 64;
@@ -51,9 +51,9 @@ struct Ending {
 
 impl Place {
     /// The place from which the scrub of a volume that was opened goes on.
-    pub fn new(store: &Store) -> Self {
-        let progress = store.medium.superblock.scrub;
-        let saved_at = progress.map_or(0, |progress| done(&progress, &store.geometry));
+    pub fn new(pool: &Pool) -> Self {
+        let progress = pool.medium.superblock.scrub;
+        let saved_at = progress.map_or(0, |progress| done(&progress, &pool.geometry));
         Self { progress, reached: None, is_unsaved: false, order: Order::InUpdate, saved_at, rewrites: 0, ending: None }
     }
 
@@ -141,24 +141,24 @@ impl Place {
     }
 
     /// Begins an update of the superblock that is due, or reports the end.
-    pub fn go_on(&mut self, store: &mut Store, scheme: &mut Scheme) {
-        if !self.is_due(&store.io, &store.medium) {
+    pub fn go_on(&mut self, pool: &mut Pool, scheme: &mut Scheme) {
+        if !self.is_due(&pool.io, &pool.medium) {
             return;
         }
         match self.ending.as_mut() {
-            Some(ending) if store.io.is_read_only() || ending.generation.is_some() => {
-                return self.report_end(&mut store.io, &mut store.medium);
+            Some(ending) if pool.io.is_read_only() || ending.generation.is_some() => {
+                return self.report_end(&mut pool.io, &mut pool.medium);
             }
-            Some(ending) if ending.stamp <= store.io.durability.mark => {
-                store.medium.superblock.scrub = None;
-                store.medium.superblock.ended_scrubs.add(ending.found);
-                ending.generation = Some(store.medium.superblock.generation + 1);
+            Some(ending) if ending.stamp <= pool.io.durability.mark => {
+                pool.medium.superblock.scrub = None;
+                pool.medium.superblock.ended_scrubs.add(ending.found);
+                ending.generation = Some(pool.medium.superblock.generation + 1);
             }
             Some(_) => {}
-            None => self.save(&store.io, &mut store.medium),
+            None => self.save(&pool.io, &mut pool.medium),
         }
         (self.is_unsaved, self.order, self.rewrites) = (false, Order::InUpdate, self.rewrites.saturating_sub(1));
-        scheme.update_superblock(store);
+        scheme.update_superblock(pool);
     }
 
     /// Puts the newest place into the superblock before which all is durable: the present one, or that of the last update (invariant 1).
@@ -241,21 +241,21 @@ mod tests {
     #[test]
     fn a_superblock_has_a_place_only_when_all_before_it_is_durable() {
         let mut store = crate::test_kit::store();
-        let mut place = Place::new(&store);
+        let mut place = Place::new(&store.pool);
         place.begin(1000);
-        assert_eq!(saved(&mut place, &store.io, &mut store.medium), Some(0), "the order");
-        place.advance(&store.geometry, 2);
-        assert_eq!(saved(&mut place, &store.io, &mut store.medium), Some(2), "nothing was written since");
-        place.advance(&store.geometry, 3);
-        let stamp = store.io.durability.completed(true);
+        assert_eq!(saved(&mut place, &store.pool.io, &mut store.pool.medium), Some(0), "the order");
+        place.advance(&store.pool.geometry, 2);
+        assert_eq!(saved(&mut place, &store.pool.io, &mut store.pool.medium), Some(2), "nothing was written since");
+        place.advance(&store.pool.geometry, 3);
+        let stamp = store.pool.io.durability.completed(true);
         assert_eq!(
-            saved(&mut place, &store.io, &mut store.medium),
+            saved(&mut place, &store.pool.io, &mut store.pool.medium),
             Some(2),
             "a read may have found what was written, and no flush has covered it"
         );
-        store.io.durability.completed(true);
-        assert_eq!(saved(&mut place, &store.io, &mut store.medium), Some(2));
-        store.io.durability.flushed(stamp);
-        assert_eq!(saved(&mut place, &store.io, &mut store.medium), Some(3), "the place of the update before");
+        store.pool.io.durability.completed(true);
+        assert_eq!(saved(&mut place, &store.pool.io, &mut store.pool.medium), Some(2));
+        store.pool.io.durability.flushed(stamp);
+        assert_eq!(saved(&mut place, &store.pool.io, &mut store.pool.medium), Some(3), "the place of the update before");
     }
 }

@@ -4,7 +4,7 @@ use crate::class::Class;
 use crate::format::unit::{UnitHeader, UnitKind, UnitWriter};
 use crate::io::IoFor;
 use crate::scheme::log::sealed::{number_of, sealed};
-use crate::store::Store;
+use crate::store::Pool;
 use crate::units::{Epoch, Pbn};
 use std::collections::VecDeque;
 
@@ -54,18 +54,18 @@ impl Copies {
 
 impl Copies {
     /// Sends the copies of all units behind `before`, up to `upto`.
-    pub fn send(&mut self, store: &mut Store, upto: u64, before: u64) {
+    pub fn send(&mut self, pool: &mut Pool, upto: u64, before: u64) {
         let (writers, places) = (std::mem::take(&mut self.units), self.places.clone());
         self.blocks_left = writers.len();
         let units = number_of(&writers);
         let mut blocks = Vec::with_capacity(writers.len());
         for (((epoch, writer), pbn), unit) in writers.into_iter().zip(places).zip(0..) {
-            let (kind, incarnation) = (UnitKind::Compacted, store.medium.superblock.incarnation);
+            let (kind, incarnation) = (UnitKind::Compacted, pool.medium.superblock.incarnation);
             let header = UnitHeader { kind, incarnation, sequence: upto, epoch, unit, units, flushed_upto: before, content_flushed: false };
-            store.io.ledger.units.filled(kind, &writer);
-            let (block, _) = sealed(&store.io, &store.keys, writer, &header, pbn);
+            pool.io.ledger.units.filled(kind, &writer);
+            let (block, _) = sealed(&pool.io, &pool.keys, writer, &header, pbn);
             blocks.push((pbn, block));
         }
-        store.write_blocks(blocks, Class::Log, |_, _, units| IoFor::CompactedUnits { units });
+        pool.write_blocks(blocks, Class::Log, |_, _, units| IoFor::CompactedUnits { units });
     }
 }

@@ -11,7 +11,7 @@ use crate::format::record::RECORD_BYTES_MAX;
 use crate::io::Io;
 use crate::schedule::{Blocked, Task};
 use crate::space::Space;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::{Epoch, Tables};
 use crate::units::{Pbn, count, index};
 
@@ -36,17 +36,17 @@ pub enum Reserved {
 
 impl Log {
     /// Reserves at least this many places. Where a page has to be loaded first, the task is called.
-    pub fn reserve_places(&mut self, store: &mut Store, least: usize, task: Task) -> Reserved {
+    pub fn reserve_places(&mut self, pool: &mut Pool, least: usize, task: Task) -> Reserved {
         if self.places.len() >= least {
             return Reserved::Enough;
         }
-        let wanted = least.max(index((store.space.census.free / PLACES_FRACTION).min(PLACES_MAX)));
+        let wanted = least.max(index((pool.space.census.free / PLACES_FRACTION).min(PLACES_MAX)));
         while self.places.len() < wanted {
-            match store.take_free_block() {
-                Ok(Some(pbn)) => self.add_place(&mut store.space, pbn),
+            match pool.take_free_block() {
+                Ok(Some(pbn)) => self.add_place(&mut pool.space, pbn),
                 Ok(None) => break,
                 Err(page) => {
-                    store.tables.wait(&mut store.io, page, task);
+                    pool.tables.wait(&mut pool.io, page, task);
                     return Reserved::Waits;
                 }
             }
@@ -74,20 +74,20 @@ impl Log {
 
     /// Reserves places for the units of this many further records, before they are admitted (L9): so they always find places when they are
     /// sealed. Ranges to be unmapped are put off where they do not fit.
-    pub fn admit_records(&mut self, store: &mut Store, records: usize) -> Result<(), Blocked> {
-        if self.room_for_records(&store.tables) >= records {
+    pub fn admit_records(&mut self, pool: &mut Pool, records: usize) -> Result<(), Blocked> {
+        if self.room_for_records(&pool.tables) >= records {
             return Ok(());
         }
         // Several at a time, so that they lie together: each one alone would cut what is being written around it.
-        let most = index(store.space.census.free / PLACES_FRACTION).saturating_sub(self.places.len()).min(TOGETHER);
+        let most = index(pool.space.census.free / PLACES_FRACTION).saturating_sub(self.places.len()).min(TOGETHER);
         let together = self.places.len() + most;
         loop {
-            let has_room = self.room_for_records(&store.tables) >= records;
+            let has_room = self.room_for_records(&pool.tables) >= records;
             if has_room && self.places.len() >= together {
                 return Ok(());
             }
-            match store.take_free_block() {
-                Ok(Some(pbn)) => self.add_place(&mut store.space, pbn),
+            match pool.take_free_block() {
+                Ok(Some(pbn)) => self.add_place(&mut pool.space, pbn),
                 _ if has_room => return Ok(()),
                 Ok(None) => return Err(Blocked::Space),
                 Err(page) => return Err(Blocked::Page(page)),

@@ -7,20 +7,20 @@ use crate::format::entry::MapEntry;
 use crate::format::page::{PageId, Region};
 use crate::interface::Trace;
 use crate::io::FlushFor;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::Tables;
 use crate::units::{Lbn, Pbn, index};
 
 impl Commit {
-    pub(super) fn step_links(&mut self, store: &mut Store, journal: &Journal) -> Progress {
-        let most = pages_in_flight_max(&store.tables);
+    pub(super) fn step_links(&mut self, pool: &mut Pool, journal: &Journal) -> Progress {
+        let most = pages_in_flight_max(&pool.tables);
         self.map.begin_round();
         while self.map_writing.len() < most {
-            let Some(id) = self.map.next(&mut store.io, &mut store.tables)? else { break };
-            if store.tables.pages.expect(id).writing {
+            let Some(id) = self.map.next(&mut pool.io, &mut pool.tables)? else { break };
+            if pool.tables.pages.expect(id).writing {
                 self.map.put_off(id);
             } else {
-                self.compose(store, journal, id);
+                self.compose(pool, journal, id);
             }
         }
         if !self.map.end_round() || !self.map_writing.is_empty() {
@@ -30,23 +30,23 @@ impl Commit {
             return Ok(true);
         }
         self.step = Step::FlushTwo;
-        store.io.flush(FlushFor::CommitLinks);
+        pool.io.flush(FlushFor::CommitLinks);
         Ok(false)
     }
 
     /// Puts an epoch's ranges, then its points, on one map page, and sends it if that changed anything.
-    fn compose(&mut self, store: &mut Store, journal: &Journal, id: PageId) {
-        let first = store.geometry.first_lbn(id);
-        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(store.geometry.logical_blocks));
-        let Tables { pages, committing: Some(epoch), window, .. } = &mut store.tables else { return };
+    fn compose(&mut self, pool: &mut Pool, journal: &Journal, id: PageId) {
+        let first = pool.geometry.first_lbn(id);
+        let end = Lbn((first.0 + Region::Map.entries_per_page()).min(pool.geometry.logical_blocks));
+        let Tables { pages, committing: Some(epoch), window, .. } = &mut pool.tables else { return };
         let (page, number) = (pages.expect(id), epoch.number.get());
         let mut changed = None;
         let mut set = |lbn: Lbn, entry: MapEntry, unlinked: &mut Vec<Pbn>| {
             let at = index(lbn - first);
-            let old = store.geometry.known(page.content.map(at));
+            let old = pool.geometry.known(page.content.map(at));
             // The increment of a link that existed before is taken back, like that of any link that is gone; but not where a damaged map
             // has linked to a block that was free until now, since that was never counted.
-            let is_pending = |pbn| old == entry && store.space.pending.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == number);
+            let is_pending = |pbn| old == entry && pool.space.pending.get(pbn).is_some_and(|fresh| fresh.waits && fresh.epoch == number);
             unlinked.extend(old.pbn().filter(|&pbn| !is_pending(pbn)));
             if old != entry {
                 page.content.set_map(at, entry);
@@ -67,11 +67,11 @@ impl Commit {
         if let Some(sector) = changed {
             self.map_written = true;
             self.map_writing.insert(id);
-            if journal.has_journal(&store.settings) {
-                self.trace = Some(Trace::Map { sector: id.sector(sector), sum: store.tables.pages.expect(id).content.sum(sector) });
-                journal.trace_changes(&mut store.io, &mut store.tables, &store.medium, id);
+            if journal.has_journal(&pool.settings) {
+                self.trace = Some(Trace::Map { sector: id.sector(sector), sum: pool.tables.pages.expect(id).content.sum(sector) });
+                journal.trace_changes(&mut pool.io, &mut pool.tables, &pool.medium, id);
             }
-            store.tables.write_page(&mut store.io, id);
+            pool.tables.write_page(&mut pool.io, id);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::answers::Journal;
 use crate::format::page::{PageId, Region};
 use crate::interface::{IoId, Trace};
 use crate::io::{FlushFor, Io};
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::{Epoch, Settle, Tables};
 use crate::units::Pbn;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -61,12 +61,12 @@ pub(crate) struct Commit {
 
 impl Commit {
     /// The commit of a sealed epoch that touches these map pages.
-    pub fn new(store: &Store, epoch: &Epoch, map: VecDeque<u64>) -> Self {
+    pub fn new(pool: &Pool, epoch: &Epoch, map: VecDeque<u64>) -> Self {
         let refs = epoch.refs_pages.iter().map(|&index| PageId { region: Region::Refs, index });
-        let names = store.tables.removals.unsent.keys().copied();
+        let names = pool.tables.removals.unsent.keys().copied();
         Self {
             step: Step::Content,
-            content: Content::under_way(&store.io, &store.contents),
+            content: Content::under_way(&pool.io, &pool.contents),
             pages: refs.chain(names).map(|id| (id, PageState::Unsent)).collect(),
             relied_on: 0,
             // An epoch without records is sealed for the removals alone; any other flushes in step 2 at the latest.
@@ -90,26 +90,26 @@ impl Commit {
     }
 
     /// Continues the commit.
-    pub fn go_on(&mut self, store: &mut Store, journal: &Journal) -> Progress {
+    pub fn go_on(&mut self, pool: &mut Pool, journal: &Journal) -> Progress {
         match self.step {
             Step::Content => {}
-            Step::Links => return self.step_links(store, journal),
+            Step::Links => return self.step_links(pool, journal),
             Step::FlushOne | Step::FlushTwo => return Ok(false),
         }
         // Step 1. Refs pages are sent; the commit waits for them and for the content, and flushes.
-        self.send_due_pages(&mut store.io, &mut store.tables);
+        self.send_due_pages(&mut pool.io, &mut pool.tables);
         if !self.pages.is_empty() || !self.content.is_there() {
             return Ok(false);
         }
         // Content of the next epoch may have completed meanwhile: its number is higher, and one flush too many does no harm.
-        let relied_on = self.relied_on.max(store.io.durability.content);
-        if relied_on > store.io.durability.mark || self.is_for_removals {
+        let relied_on = self.relied_on.max(pool.io.durability.content);
+        if relied_on > pool.io.durability.mark || self.is_for_removals {
             self.step = Step::FlushOne;
-            store.io.flush(FlushFor::CommitContent);
+            pool.io.flush(FlushFor::CommitContent);
             return Ok(false);
         }
         self.step = Step::Links;
-        self.step_links(store, journal)
+        self.step_links(pool, journal)
     }
 
     /// Sends the pages of step 1 that can be sent now.
@@ -155,12 +155,12 @@ impl Commit {
     }
 
     /// Continues after a flush of the commit.
-    pub fn flushed(&mut self, store: &mut Store, journal: &Journal) -> Progress {
+    pub fn flushed(&mut self, pool: &mut Pool, journal: &Journal) -> Progress {
         if self.step == Step::FlushTwo {
             return Ok(true);
         }
         self.step = Step::Links;
-        self.step_links(store, journal)
+        self.step_links(pool, journal)
     }
 
     /// The trace of the commit on the medium, by which the store is known.

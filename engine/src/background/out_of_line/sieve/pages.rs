@@ -11,7 +11,7 @@ use crate::interface::Class;
 use crate::io::{Io, IoFor};
 use crate::schedule::Blocked;
 use crate::space::Space;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::units::{BLOCK_SIZE, Pbn, count, index};
 
 /// The most pages of one read.
@@ -76,13 +76,13 @@ impl<const BYTES: usize> Pages<BYTES> {
     ///
     /// # Errors
     /// When a page has to be loaded first, or there is no free block.
-    pub fn reserve(&mut self, store: &mut Store, pages: usize) -> Result<(), Blocked> {
+    pub fn reserve(&mut self, pool: &mut Pool, pages: usize) -> Result<(), Blocked> {
         while self.blocks.len() < self.written + pages {
-            if store.space.lacks_room_for_others(store.io.stage) {
+            if pool.space.lacks_room_for_others(pool.io.stage) {
                 return Err(Blocked::Space);
             }
-            let pbn = store.take_free_block().map_err(Blocked::Page)?.ok_or(Blocked::Space)?;
-            store.space.joins_scheme(pbn);
+            let pbn = pool.take_free_block().map_err(Blocked::Page)?.ok_or(Blocked::Space)?;
+            pool.space.joins_scheme(pbn);
             self.blocks.push(pbn);
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::interface::Class;
 use crate::io::{Arrived, Io, IoFor};
 use crate::schedule::Blocked;
 use crate::space::GRANULE_BLOCKS;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::{Access, Tables};
 use crate::units::{BLOCK_SIZE, Pbn, count, index};
 
@@ -33,16 +33,16 @@ impl Sieve {
     }
 
     /// Goes on with the pass that is under way. Nothing is read while `is_reading`.
-    pub fn go_on(&mut self, store: &mut Store, is_reading: bool) -> Sifted {
+    pub fn go_on(&mut self, pool: &mut Pool, is_reading: bool) -> Sifted {
         let done = match self.step {
             None => Ok(Sifted::Over),
-            Some(Step::Await(epoch)) if !store.tables.is_durable(epoch) => Ok(Sifted::Commits),
+            Some(Step::Await(epoch)) if !pool.tables.is_durable(epoch) => Ok(Sifted::Commits),
             Some(Step::Await(_)) => Ok(self.fill_filter(0)),
-            Some(Step::Fill { page }) => self.fill(&mut store.io, &store.geometry, is_reading, page),
-            Some(Step::Table) => Ok(self.sieve_table(store)),
-            Some(Step::Again { page }) => self.sieve_again(&mut store.io, &store.geometry, is_reading, page),
-            Some(Step::Load { page }) => self.load_pairs(&mut store.io, &store.geometry, is_reading, page),
-            Some(Step::Join { page }) => self.join(&mut store.io, &store.geometry, &store.settings, is_reading, page),
+            Some(Step::Fill { page }) => self.fill(&mut pool.io, &pool.geometry, is_reading, page),
+            Some(Step::Table) => Ok(self.sieve_table(pool)),
+            Some(Step::Again { page }) => self.sieve_again(&mut pool.io, &pool.geometry, is_reading, page),
+            Some(Step::Load { page }) => self.load_pairs(&mut pool.io, &pool.geometry, is_reading, page),
+            Some(Step::Join { page }) => self.join(&mut pool.io, &pool.geometry, &pool.settings, is_reading, page),
             Some(Step::Compare { .. }) => Ok(Sifted::Found),
         };
         done.unwrap_or_else(|waits| waits)
@@ -94,38 +94,38 @@ impl Sieve {
     }
 
     /// Sieves a few pages of the table.
-    fn sieve_table(&mut self, store: &mut Store) -> Sifted {
+    fn sieve_table(&mut self, pool: &mut Pool) -> Sifted {
         for _ in 0..TABLE_PAGES_A_STEP {
             let next = self.table;
-            let is_full = self.pairs.pages() + PAIR_PAGES_A_PAGE > Self::pair_pages_max(&store.geometry);
-            if next.0 >= store.geometry.data_blocks || is_full {
+            let is_full = self.pairs.pages() + PAIR_PAGES_A_PAGE > Self::pair_pages_max(&pool.geometry);
+            if next.0 >= pool.geometry.data_blocks || is_full {
                 return self.end_segment();
             }
             if self.writing >= WRITES_MAX {
                 return Sifted::Writes;
             }
-            match self.pairs.reserve(store, PAIR_PAGES_A_PAGE) {
+            match self.pairs.reserve(pool, PAIR_PAGES_A_PAGE) {
                 Ok(()) => {}
                 Err(Blocked::Page(page)) => return Sifted::Page(page, 1),
                 Err(_) if self.pairs.pages() > 1 => return self.end_segment(),
                 Err(_) => return Sifted::NoRoom,
             }
-            let (id, _) = store.geometry.fingerprint_of(next);
-            if !store.tables.is_blank(&mut store.io, id) {
-                let pages = store.geometry.pages_of_blocks(Region::Fingerprints);
-                let reads = store.tables.load_ahead(&mut store.io, (0..pages - id.index).map(|i| id.after(i)));
-                match store.tables.ensure(&mut store.io, id) {
+            let (id, _) = pool.geometry.fingerprint_of(next);
+            if !pool.tables.is_blank(&mut pool.io, id) {
+                let pages = pool.geometry.pages_of_blocks(Region::Fingerprints);
+                let reads = pool.tables.load_ahead(&mut pool.io, (0..pages - id.index).map(|i| id.after(i)));
+                match pool.tables.ensure(&mut pool.io, id) {
                     Access::Loading => return Sifted::Page(id, reads),
                     Access::Unreadable => {}
                     Access::Ready(resident) => {
-                        let blocks = GRANULE_BLOCKS.min(store.geometry.data_blocks - next.0);
+                        let blocks = GRANULE_BLOCKS.min(pool.geometry.data_blocks - next.0);
                         let content = &resident.page().content;
                         let entries: Vec<_> = (0..blocks).map(|i| content.fingerprint(index(i))).collect();
-                        (0..).zip(&entries).for_each(|(i, entry)| self.sieve(&mut store.io, &store.geometry, next + i, entry));
+                        (0..).zip(&entries).for_each(|(i, entry)| self.sieve(&mut pool.io, &pool.geometry, next + i, entry));
                     }
                 }
             }
-            self.table = store.geometry.first_pbn(id) + GRANULE_BLOCKS;
+            self.table = pool.geometry.first_pbn(id) + GRANULE_BLOCKS;
         }
         Sifted::Goes
     }

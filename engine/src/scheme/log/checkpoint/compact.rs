@@ -27,7 +27,7 @@ use crate::scheme::log::copies::{Copies, Segments};
 use crate::scheme::log::places::{PLACES_FRACTION, first_runs};
 use crate::scheme::log::records::record_of;
 use crate::scheme::parts::{Reached, Step};
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::Live;
 use crate::units::{BLOCK_BYTES, Epoch, count, index};
 
@@ -103,36 +103,36 @@ fn push(units: &mut Vec<(Epoch, UnitWriter)>, last: Epoch, epoch: Epoch, record:
 
 impl Log {
     /// Begins a compaction where the log is long.
-    pub(super) fn compact_if_due(&mut self, store: &mut Store) {
-        let beyond = index(store.settings.knobs.compact_beyond).max(self.segments.retry_at);
-        if self.units.len() <= beyond || self.checkpoint.is_some() || store.io.stage != Stage::Serving || store.io.failed {
+    pub(super) fn compact_if_due(&mut self, pool: &mut Pool) {
+        let beyond = index(pool.settings.knobs.compact_beyond).max(self.segments.retry_at);
+        if self.units.len() <= beyond || self.checkpoint.is_some() || pool.io.stage != Stage::Serving || pool.io.failed {
             return;
         }
-        let units_max = (store.memory.accountant.limit(Part::Log) / SEGMENT_MEMORY_FRACTION / BLOCK_BYTES).clamp(1, SEGMENT_UNITS_MAX);
-        let compaction = self.copies(&store.tables.committed().records, units_max);
+        let units_max = (pool.memory.accountant.limit(Part::Log) / SEGMENT_MEMORY_FRACTION / BLOCK_BYTES).clamp(1, SEGMENT_UNITS_MAX);
+        let compaction = self.copies(&pool.tables.committed().records, units_max);
         self.segments.retry_at = self.units.len() + self.units.len() / 8;
         if compaction.is_some() {
             self.checkpoint = compaction;
-            store.io.schedule.push(Task::Checkpoint);
+            pool.io.schedule.push(Task::Checkpoint);
         }
     }
 
     /// Chooses free blocks for the copies. They come from beyond the reserve only: clients may need the others.
-    pub(super) fn choose_places_of_copies(&mut self, mut checkpoint: Checkpoint, store: &mut Store) -> Step {
+    pub(super) fn choose_places_of_copies(&mut self, mut checkpoint: Checkpoint, pool: &mut Pool) -> Step {
         let Some(copies) = &mut checkpoint.copies else { return Ok(Reached::Nothing) };
         let needed = copies.units.len();
-        let ahead = index((store.space.census.free / PLACES_FRACTION).min(RESERVE_UNITS_MAX));
+        let ahead = index((pool.space.census.free / PLACES_FRACTION).min(RESERVE_UNITS_MAX));
         let reserve = &mut self.segments.reserve;
         let wanted = if reserve.len() < needed { needed.max(ahead) } else { needed };
-        while reserve.len() < wanted && store.space.census.free > store.geometry.reserve_blocks {
-            match store.take_free_block() {
+        while reserve.len() < wanted && pool.space.census.free > pool.geometry.reserve_blocks {
+            match pool.take_free_block() {
                 Ok(Some(pbn)) => {
-                    store.space.joins_scheme(pbn);
+                    pool.space.joins_scheme(pbn);
                     reserve.push_back(pbn);
                 }
                 Ok(None) => break,
                 Err(page) => {
-                    store.tables.wait(&mut store.io, page, Task::Checkpoint);
+                    pool.tables.wait(&mut pool.io, page, Task::Checkpoint);
                     return Ok(self.wait(checkpoint));
                 }
             }
@@ -141,12 +141,12 @@ impl Log {
         let all = self.segments.places.iter().chain(reserve.iter().take(taken)).copied();
         let named: usize = first_runs(all, COMPACTED_RUNS_MAX).iter().map(|run| usize::from(run.blocks)).sum();
         if taken < needed || named < self.segments.places.len() + needed {
-            return Ok(self.go_on_behind_checkpoint(&mut store.io, &mut store.tables, &store.space));
+            return Ok(self.go_on_behind_checkpoint(&mut pool.io, &mut pool.tables, &pool.space));
         }
         copies.places = reserve.drain(..needed).collect();
-        copies.send(store, checkpoint.sequence, self.next - count(self.units.len()) - 1);
+        copies.send(pool, checkpoint.sequence, self.next - count(self.units.len()) - 1);
         checkpoint.step = CheckpointStep::Pages;
-        self.checkpoint_pages(checkpoint, store)
+        self.checkpoint_pages(checkpoint, pool)
     }
 
     /// Counts copies at neighbouring places that are on the device.

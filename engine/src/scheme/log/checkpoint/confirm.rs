@@ -12,51 +12,51 @@
 use crate::format::log_tail::LogTail;
 use crate::schedule::Task;
 use crate::scheme::log::Log;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::units::Epoch;
 
 impl Log {
     /// Writes a superblock that confirms all committed epochs (invariant 4).
-    pub fn confirm(&mut self, store: &mut Store) {
-        let is_more = store.tables.committed.as_ref().is_some_and(|committed| committed.confirmed < committed.epoch);
-        if is_more && store.medium.superblock.log_tail.is_some() && !store.medium.is_busy && !store.io.failed {
-            self.update_superblock(store);
+    pub fn confirm(&mut self, pool: &mut Pool) {
+        let is_more = pool.tables.committed.as_ref().is_some_and(|committed| committed.confirmed < committed.epoch);
+        if is_more && pool.medium.superblock.log_tail.is_some() && !pool.medium.is_busy && !pool.io.failed {
+            self.update_superblock(pool);
         }
     }
 
     /// Writes the superblock again, with the log tail where it is. It confirms all committed epochs. No update is under way.
-    pub fn update_superblock(&mut self, store: &mut Store) {
-        let Some(log_tail) = &store.medium.superblock.log_tail else { return store.write_superblock() };
+    pub fn update_superblock(&mut self, pool: &mut Pool) {
+        let Some(log_tail) = &pool.medium.superblock.log_tail else { return pool.write_superblock() };
         // A crash may have moved places since.
-        let same = self.log_tail_behind(&store.medium, log_tail.sequence - 1, log_tail.epoch, log_tail.compacted.clone());
-        store.medium.superblock.log_tail = Some(LogTail { barrier: log_tail.barrier, ..same });
-        self.write_confirming_superblock(store);
+        let same = self.log_tail_behind(&pool.medium, log_tail.sequence - 1, log_tail.epoch, log_tail.compacted.clone());
+        pool.medium.superblock.log_tail = Some(LogTail { barrier: log_tail.barrier, ..same });
+        self.write_confirming_superblock(pool);
     }
 
     /// Writes the superblock, whose log tail was composed just now.
-    pub(super) fn write_confirming_superblock(&mut self, store: &mut Store) {
-        self.confirming = Some((store.tables.committed().epoch, self.flushed));
-        store.write_superblock();
+    pub(super) fn write_confirming_superblock(&mut self, pool: &mut Pool) {
+        self.confirming = Some((pool.tables.committed().epoch, self.flushed));
+        pool.write_superblock();
     }
 
     /// Takes the confirmation of a superblock that is durable.
-    pub(super) fn superblock_confirms(&mut self, store: &mut Store) {
-        if store.io.failed {
+    pub(super) fn superblock_confirms(&mut self, pool: &mut Pool) {
+        if pool.io.failed {
             return;
         }
         if let Some((epoch, sequence)) = self.confirming.take() {
-            self.when_confirmed(store, epoch);
-            self.release_unlinked(store, sequence);
+            self.when_confirmed(pool, epoch);
+            self.release_unlinked(pool, sequence);
         }
     }
 
     /// Notes that all epochs up to this one are confirmed, and sends the pages that waited for it.
-    pub fn when_confirmed(&mut self, store: &mut Store, epoch: Epoch) {
-        store.tables.confirm_upto(&mut store.io, epoch);
-        store.send_marked_pages();
+    pub fn when_confirmed(&mut self, pool: &mut Pool, epoch: Epoch) {
+        pool.tables.confirm_upto(&mut pool.io, epoch);
+        pool.send_marked_pages();
         if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.send_what_waited(&mut store.io, &mut store.tables);
-            store.io.schedule.push(Task::Checkpoint);
+            checkpoint.send_what_waited(&mut pool.io, &mut pool.tables);
+            pool.io.schedule.push(Task::Checkpoint);
         }
     }
 }

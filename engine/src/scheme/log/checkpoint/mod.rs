@@ -28,7 +28,7 @@ use crate::schedule::Task;
 use crate::scheme::parts::{Reached, Step};
 use crate::settings::Settings;
 use crate::space::{SchemeBlock, Space};
-use crate::store::{Medium, Store};
+use crate::store::{Medium, Pool};
 use crate::tables::{Access, Committed, Live, Page, Tables};
 use crate::units::{Epoch, Pbn, count, index};
 use std::collections::VecDeque;
@@ -47,22 +47,19 @@ pub(super) fn are_too_many(memory: &Memory, settings: &Settings, bytes: u64, rec
 
 impl Log {
     /// Begins a checkpoint where memory or space asks for it.
-    pub fn checkpoint_if_due(&mut self, store: &mut Store) {
-        let records = &store.tables.committed().records;
+    pub fn checkpoint_if_due(&mut self, pool: &mut Pool) {
+        let records = &pool.tables.committed().records;
         let (bytes, number) = (records.bytes(), records.len());
         // Where blocks are scarce, the units of the log, and those that the checkpoint before has passed, take blocks of the reserve.
-        let reserve = store.geometry.reserve_blocks;
-        let most = store.settings.knobs.checkpoint_beyond;
-        let most = if store.space.census.free > 2 * reserve { most } else { most.min(reserve / 4) };
+        let reserve = pool.geometry.reserve_blocks;
+        let most = pool.settings.knobs.checkpoint_beyond;
+        let most = if pool.space.census.free > 2 * reserve { most } else { most.min(reserve / 4) };
         let units = count(self.units.len() + self.segments.places.len()) > most;
-        if are_too_many(&store.memory, &store.settings, bytes, number)
-            || units
-            || self.has_overflowed
-            || self.places.len() < PLACES_LEFT_MIN
+        if are_too_many(&pool.memory, &pool.settings, bytes, number) || units || self.has_overflowed || self.places.len() < PLACES_LEFT_MIN
         {
-            self.begin_checkpoint(&mut store.io, &mut store.tables, &store.space);
+            self.begin_checkpoint(&mut pool.io, &mut pool.tables, &pool.space);
         } else {
-            self.compact_if_due(store);
+            self.compact_if_due(pool);
         }
     }
 
@@ -97,13 +94,13 @@ impl Log {
     ///
     /// # Errors
     /// The operation that failed.
-    pub fn go_on_with_checkpoint(&mut self, store: &mut Store) -> Step {
+    pub fn go_on_with_checkpoint(&mut self, pool: &mut Pool) -> Step {
         let Some(checkpoint) = self.checkpoint.take() else { return Ok(Reached::Nothing) };
         match checkpoint.step {
-            CheckpointStep::Places => self.choose_places_of_copies(checkpoint, store),
-            CheckpointStep::Pages => self.checkpoint_pages(checkpoint, store),
-            CheckpointStep::Bits => Ok(self.checkpoint_bits(checkpoint, store)),
-            CheckpointStep::SuperblockDue => Ok(self.checkpoint_superblock(checkpoint, store)),
+            CheckpointStep::Places => self.choose_places_of_copies(checkpoint, pool),
+            CheckpointStep::Pages => self.checkpoint_pages(checkpoint, pool),
+            CheckpointStep::Bits => Ok(self.checkpoint_bits(checkpoint, pool)),
+            CheckpointStep::SuperblockDue => Ok(self.checkpoint_superblock(checkpoint, pool)),
             CheckpointStep::PagesFlush | CheckpointStep::BitsFlush | CheckpointStep::Superblock => Ok(self.wait(checkpoint)),
         }
     }
@@ -114,9 +111,9 @@ impl Log {
         Reached::Nothing
     }
 
-    fn checkpoint_pages(&mut self, mut checkpoint: Checkpoint, store: &mut Store) -> Step {
-        let most = PAGES_IN_FLIGHT_MAX.min(store.tables.pages.waiting_max());
-        if let Err(what) = checkpoint.send_pages(store, most) {
+    fn checkpoint_pages(&mut self, mut checkpoint: Checkpoint, pool: &mut Pool) -> Step {
+        let most = PAGES_IN_FLIGHT_MAX.min(pool.tables.pages.waiting_max());
+        if let Err(what) = checkpoint.send_pages(pool, most) {
             self.checkpoint = Some(checkpoint);
             return Err(what);
         }
@@ -126,13 +123,13 @@ impl Log {
         let may_go_on = is_blocked && checkpoint.writing.is_empty() && are_copied;
         if may_go_on && checkpoint.not_yet.is_empty() {
             checkpoint.step = CheckpointStep::PagesFlush;
-            store.io.flush(FlushFor::Checkpoint);
+            pool.io.flush(FlushFor::Checkpoint);
         }
         let waits_for_confirmation = may_go_on && !checkpoint.not_yet.is_empty();
         self.checkpoint = Some(checkpoint);
         if waits_for_confirmation && !self.commit.as_ref().is_some_and(Commit::is_sent) {
             // No epoch will confirm it soon.
-            self.confirm(store);
+            self.confirm(pool);
         }
         Ok(Reached::Nothing)
     }
@@ -146,18 +143,18 @@ impl Log {
     }
 
     /// Continues after a flush of the checkpoint.
-    pub fn checkpoint_flushed(&mut self, store: &mut Store) -> Reached {
+    pub fn checkpoint_flushed(&mut self, pool: &mut Pool) -> Reached {
         let Some(mut checkpoint) = self.checkpoint.take() else { return Reached::Nothing };
         if checkpoint.step == CheckpointStep::PagesFlush {
             checkpoint.step = CheckpointStep::Bits;
-            return self.checkpoint_bits(checkpoint, store);
+            return self.checkpoint_bits(checkpoint, pool);
         }
-        self.checkpoint_superblock(checkpoint, store)
+        self.checkpoint_superblock(checkpoint, pool)
     }
 
     /// Writes the bits of pages that are durable for the first time.
-    fn checkpoint_bits(&mut self, mut checkpoint: Checkpoint, store: &mut Store) -> Reached {
-        let Store { io, tables, .. } = &mut *store;
+    fn checkpoint_bits(&mut self, mut checkpoint: Checkpoint, pool: &mut Pool) -> Reached {
+        let Pool { io, tables, .. } = &mut *pool;
         if !io.durability.bits_ready.is_empty() {
             io.schedule.push(Task::Bits);
             return self.wait(checkpoint);
@@ -177,27 +174,27 @@ impl Log {
             io.flush(FlushFor::Checkpoint);
             return self.wait(checkpoint);
         }
-        self.checkpoint_superblock(checkpoint, store)
+        self.checkpoint_superblock(checkpoint, pool)
     }
 
-    fn checkpoint_superblock(&mut self, mut checkpoint: Checkpoint, store: &mut Store) -> Reached {
+    fn checkpoint_superblock(&mut self, mut checkpoint: Checkpoint, pool: &mut Pool) -> Reached {
         if checkpoint.is_spill {
             self.checkpoint = Some(checkpoint);
             return Reached::Overflowed;
         }
-        if store.medium.is_busy {
+        if pool.medium.is_busy {
             checkpoint.step = CheckpointStep::SuperblockDue;
             return self.wait(checkpoint);
         }
         checkpoint.step = CheckpointStep::Superblock;
         if checkpoint.ends_recount {
-            store.recount_is_durable();
+            pool.recount_is_durable();
         }
         let compacted = self.compacted_by(checkpoint.copies.as_ref());
-        store.medium.superblock.log_tail = Some(self.log_tail_behind(&store.medium, checkpoint.sequence, checkpoint.epoch, compacted));
-        store.medium.superblock.last_log_sequence = self.next - 1;
+        pool.medium.superblock.log_tail = Some(self.log_tail_behind(&pool.medium, checkpoint.sequence, checkpoint.epoch, compacted));
+        pool.medium.superblock.last_log_sequence = self.next - 1;
         self.checkpoint = Some(checkpoint);
-        self.write_confirming_superblock(store);
+        self.write_confirming_superblock(pool);
         Reached::Nothing
     }
 
@@ -214,39 +211,39 @@ impl Log {
     }
 
     /// Continues after an update of the superblock: the checkpoint's own, or one that it waited for.
-    pub fn superblock_written(&mut self, store: &mut Store) -> Reached {
-        self.superblock_confirms(store);
+    pub fn superblock_written(&mut self, pool: &mut Pool) -> Reached {
+        self.superblock_confirms(pool);
         match self.checkpoint.as_ref().map(|checkpoint| checkpoint.step) {
             // The checkpoint may need a confirmation.
             Some(CheckpointStep::Pages | CheckpointStep::SuperblockDue) => {
-                store.io.schedule.push(Task::Checkpoint);
+                pool.io.schedule.push(Task::Checkpoint);
                 Reached::Nothing
             }
-            Some(CheckpointStep::Superblock) if !store.io.failed => self.end_checkpoint(store),
+            Some(CheckpointStep::Superblock) if !pool.io.failed => self.end_checkpoint(pool),
             _ => Reached::Nothing,
         }
     }
 
-    fn end_checkpoint(&mut self, store: &mut Store) -> Reached {
+    fn end_checkpoint(&mut self, pool: &mut Pool) -> Reached {
         let Some(Checkpoint { epoch, sequence, copies, .. }) = self.checkpoint.take() else { return Reached::Nothing };
-        let names_places = store.medium.superblock.log_tail.as_ref().is_some_and(|log_tail| !log_tail.places.is_empty());
+        let names_places = pool.medium.superblock.log_tail.as_ref().is_some_and(|log_tail| !log_tail.places.is_empty());
         self.is_cut_off &= !names_places;
         match copies {
             Some(copies) => {
                 self.segments.add(copies, self.next - count(self.units.len()) - 1);
-                store.tables.committed().records.compacted_upto(epoch);
-                self.log_tail_has_moved(store, sequence, Vec::new());
+                pool.tables.committed().records.compacted_upto(epoch);
+                self.log_tail_has_moved(pool, sequence, Vec::new());
             }
             None => {
-                store.tables.committed().records.forget_upto(epoch);
+                pool.tables.committed().records.forget_upto(epoch);
                 self.has_overflowed = false;
                 let Segments { places, reserve, .. } = std::mem::take(&mut self.segments);
                 // No superblock has ever named these.
-                reserve.into_iter().for_each(|pbn| Self::leaves_log(&mut store.space, &mut store.settle, pbn));
-                self.log_tail_has_moved(store, sequence, places);
+                reserve.into_iter().for_each(|pbn| Self::leaves_log(&mut pool.space, &mut pool.settle, pbn));
+                self.log_tail_has_moved(pool, sequence, places);
             }
         }
-        self.go_on_behind_checkpoint(&mut store.io, &mut store.tables, &store.space)
+        self.go_on_behind_checkpoint(&mut pool.io, &mut pool.tables, &pool.space)
     }
 
     /// The checkpoint is over, or was not made. Another one may wait for it.
@@ -259,20 +256,20 @@ impl Log {
 
     /// Notes that the log tail of one pair of superblock copies lies behind the unit of this sequence, and leads to these compacted units
     /// no more. The units to which the other pair leads stay.
-    fn log_tail_has_moved(&mut self, store: &mut Store, sequence: u64, compacted: Vec<Pbn>) {
+    fn log_tail_has_moved(&mut self, pool: &mut Pool, sequence: u64, compacted: Vec<Pbn>) {
         let units = index(sequence + 1 - self.first());
         let passed = self.units.drain(..units).map(|unit| unit.pbn).chain(compacted).collect();
         for pbn in std::mem::replace(&mut self.passed, passed) {
             // Where free blocks are scarce, the log keeps its blocks as places.
-            if self.places.len() <= PLACES_LEFT_MIN && store.space.of_scheme.get(&pbn) == Some(&SchemeBlock::Plain) {
+            if self.places.len() <= PLACES_LEFT_MIN && pool.space.of_scheme.get(&pbn) == Some(&SchemeBlock::Plain) {
                 self.places.push_back(pbn);
             } else {
-                Self::leaves_log(&mut store.space, &mut store.settle, pbn);
+                Self::leaves_log(&mut pool.space, &mut pool.settle, pbn);
             }
         }
-        store.io.schedule.push(Task::Settle);
-        store.space.no_longer_busy();
-        self.release_unlinked(store, sequence);
+        pool.io.schedule.push(Task::Settle);
+        pool.space.no_longer_busy();
+        self.release_unlinked(pool, sequence);
     }
 
     /// Begins a checkpoint, if one can free blocks before writers get ENOSPC. Returns whether one is under way.
@@ -294,8 +291,8 @@ impl Log {
 
 impl Checkpoint {
     /// Sends pages that are due and in memory, with at most this many under way at once.
-    fn send_pages(&mut self, store: &mut Store, most: usize) -> Result<(), &'static str> {
-        let Store { io, tables, .. } = store;
+    fn send_pages(&mut self, pool: &mut Pool, most: usize) -> Result<(), &'static str> {
+        let Pool { io, tables, .. } = pool;
         let mut loading = std::mem::take(&mut self.loading);
         let mut again = Vec::new();
         while self.writing.len() < most && again.len() < most && self.not_yet.len() < most {

@@ -17,7 +17,7 @@ use crate::map::Map;
 use crate::scheme::log::Log;
 use crate::scheme::log::commit::Commit;
 use crate::space::{PendingBlock, SchemeBlock, Space};
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::Tables;
 use crate::units::{Epoch, Pbn};
 use std::cmp::Reverse;
@@ -71,22 +71,22 @@ fn plan(mut candidates: Vec<Candidate>, record_bytes: usize, limits: Limits) -> 
 }
 
 /// The blocks of each carrier of the committing epoch, whose records take this many bytes.
-pub fn plan_carriers(store: &Store, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
-    let candidates = store.contents.held.of(epoch).filter_map(|(pbn, held)| match &held.state {
+pub fn plan_carriers(pool: &Pool, epoch: Epoch, record_bytes: usize) -> Vec<Vec<Pbn>> {
+    let candidates = pool.contents.held.of(epoch).filter_map(|(pbn, held)| match &held.state {
         HeldState::Compressed(data) => {
-            let counts = store.tables.pending_counts.get(pbn);
+            let counts = pool.tables.pending_counts.get(pbn);
             assert!(counts > 0, "its fingerprint is counted too");
             Some(Candidate { pbn, bytes: data.len(), links: counts - 1 })
         }
         HeldState::Compressing(_) | HeldState::Incompressible | HeldState::Noise => None,
     });
-    let limits = Limits { slots: store.settings.knobs.carrier_slots_max, counts: store.space.link_limit(&store.tables) };
+    let limits = Limits { slots: pool.settings.knobs.carrier_slots_max, counts: pool.space.link_limit(&pool.tables) };
     plan(candidates.collect(), record_bytes, limits)
 }
 
 impl Log {
     /// Moves the blocks into units at the next places. Returns the riders of each unit.
-    pub fn carry(&mut self, commit: &mut Commit, store: &mut Store, epoch: Epoch, carriers: &[Vec<Pbn>]) -> Vec<Vec<Rider>> {
+    pub fn carry(&mut self, commit: &mut Commit, pool: &mut Pool, epoch: Epoch, carriers: &[Vec<Pbn>]) -> Vec<Vec<Rider>> {
         let mut moved: Map<Pbn, MapEntry> = Map::default();
         let mut riders = Vec::new();
         let mut free = Vec::new();
@@ -95,24 +95,24 @@ impl Log {
             let mut these = Vec::new();
             for (&block, slot) in blocks.iter().zip(1..) {
                 moved.insert(block, MapEntry::Block { pbn, slot });
-                let (rider, counted) = take_rider(store, epoch, block, pbn);
+                let (rider, counted) = take_rider(pool, epoch, block, pbn);
                 counts += counted - 1;
                 these.push(rider);
                 free.push(block);
             }
-            store.space.of_scheme.insert(pbn, SchemeBlock::Carrier);
-            counts_now(&mut store.tables, &mut store.space, &store.geometry, pbn, counts, true);
+            pool.space.of_scheme.insert(pbn, SchemeBlock::Carrier);
+            counts_now(&mut pool.tables, &mut pool.space, &pool.geometry, pbn, counts, true);
             riders.push(these);
         }
-        rename(commit, &mut store.tables, &moved);
-        free_unwritten(&mut store.space, free);
+        rename(commit, &mut pool.tables, &moved);
+        free_unwritten(&mut pool.space, free);
         riders
     }
 }
 
 /// Takes a held block to where it is packed. Returns it with what it counted.
-pub(super) fn take_rider(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> (Rider, i16) {
-    let Moving { state, pending, counted, .. } = take_away(store, epoch, block, to);
+pub(super) fn take_rider(pool: &mut Pool, epoch: Epoch, block: Pbn, to: Pbn) -> (Rider, i16) {
+    let Moving { state, pending, counted, .. } = take_away(pool, epoch, block, to);
     let HeldState::Compressed(data) = state else { unreachable!("only what compresses is packed") };
     (Rider { fingerprint: pending.fingerprint, data }, counted)
 }
@@ -128,15 +128,15 @@ pub(super) struct Moving {
 
 /// Takes a held block to another place: the index names that place, unless the block's policy keeps it out, and the count of its own block
 /// becomes 0.
-pub(super) fn take_away(store: &mut Store, epoch: Epoch, block: Pbn, to: Pbn) -> Moving {
-    let pending = store.space.pending.remove(block).and_then(|pending| Some((pending.held.clone()?, pending)));
-    let held = store.contents.held.remove(epoch, block).zip(pending);
+pub(super) fn take_away(pool: &mut Pool, epoch: Epoch, block: Pbn, to: Pbn) -> Moving {
+    let pending = pool.space.pending.remove(block).and_then(|pending| Some((pending.held.clone()?, pending)));
+    let held = pool.contents.held.remove(epoch, block).zip(pending);
     let (HeldBlock { state, policy, .. }, (content, pending)) = held.expect("a held block is pending, and has its content");
-    store.index.remove(&pending.fingerprint, block);
+    pool.index.remove(&pending.fingerprint, block);
     if policy.is_indexed() {
-        store.index.insert(&pending.fingerprint, to);
+        pool.index.insert(&pending.fingerprint, to);
     }
-    Moving { state, pending, content, counted: empty(&mut store.tables, &mut store.space, &store.geometry, block) }
+    Moving { state, pending, content, counted: empty(&mut pool.tables, &mut pool.space, &pool.geometry, block) }
 }
 
 /// Sets the count of a block that had none.

@@ -22,7 +22,7 @@ use crate::scheme::log::Log;
 use crate::scheme::log::limits::SMALL_BLOCKS_MAX;
 use crate::settings::{Compression, Settings};
 use crate::space::Space;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};
 
 /// Bytes charged for each held block, besides its content: room for what it compresses to.
@@ -41,20 +41,20 @@ impl Log {
     }
 
     /// Whether further writes should wait until some held content is compressed, and packed.
-    pub fn holds_enough(&self, store: &Store, answers: &Answers) -> bool {
+    pub fn holds_enough(&self, pool: &Pool, answers: &Answers) -> bool {
         // Half of the room is left to a request of many blocks.
-        let is_half_full = store.contents.held.len() * 2 >= held_blocks_max(&store.memory);
-        let wants_packs = is_half_full || answers.journal.wants_packs(&store.settings);
-        wants_packs && store.contents.held.asks(store.tables.open.number) || answers.journal.waits_for_content(&store.settings)
+        let is_half_full = pool.contents.held.len() * 2 >= held_blocks_max(&pool.memory);
+        let wants_packs = is_half_full || answers.journal.wants_packs(&pool.settings);
+        wants_packs && pool.contents.held.asks(pool.tables.open.number) || answers.journal.waits_for_content(&pool.settings)
     }
 
     /// Holds back the content of a new block of the open epoch, which has a fingerprint, if it may. Returns the content to be kept.
-    pub fn hold_back(&mut self, store: &mut Store, answers: &Answers, lbn: Lbn, pbn: Pbn, slice: &Slice, policy: Policy) -> Option<Slice> {
-        let is_small = !store.tables.open.is_large();
-        if !may_hold_back(store, &answers.journal, is_small) {
+    pub fn hold_back(&mut self, pool: &mut Pool, answers: &Answers, lbn: Lbn, pbn: Pbn, slice: &Slice, policy: Policy) -> Option<Slice> {
+        let is_small = !pool.tables.open.is_large();
+        if !may_hold_back(pool, &answers.journal, is_small) {
             return None;
         }
-        let epoch = store.tables.open.number;
+        let epoch = pool.tables.open.number;
         if !is_small && !self.estimate.tries_next() {
             return None;
         }
@@ -62,53 +62,53 @@ impl Log {
         if is_noise && !is_small {
             self.estimate.note_noise();
         }
-        if is_noise && store.contents.held.counts(epoch).held == 0 {
+        if is_noise && pool.contents.held.counts(epoch).held == 0 {
             return None;
         }
-        let block = if slice.is_whole_buffer() { slice.clone() } else { copy(&store.io, slice) };
-        let asked = (!is_noise).then(|| store.io.begin(IoFor::Compress { pbn }));
-        store.io.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
-        store.contents.held.add(epoch, pbn, lbn, asked, policy);
+        let block = if slice.is_whole_buffer() { slice.clone() } else { copy(&pool.io, slice) };
+        let asked = (!is_noise).then(|| pool.io.begin(IoFor::Compress { pbn }));
+        pool.io.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
+        pool.contents.held.add(epoch, pbn, lbn, asked, policy);
         Some(block)
     }
 
     /// Takes the compressed content of a held block; `None`: it does not compress.
-    pub fn compressed(&mut self, store: &mut Store, answers: &mut Answers, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
-        if store.io.failed {
+    pub fn compressed(&mut self, pool: &mut Pool, answers: &mut Answers, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
+        if pool.io.failed {
             return;
         }
-        let Some(epoch) = store.contents.held.answer(io, pbn, data) else { return };
-        if !store.contents.held.asks(epoch) {
-            if !Self::is_to_be_packed(&store.tables, &store.settings, epoch) {
-                send_held(store, &mut answers.journal, epoch, |state| !matches!(state, HeldState::Compressed(_)));
+        let Some(epoch) = pool.contents.held.answer(io, pbn, data) else { return };
+        if !pool.contents.held.asks(epoch) {
+            if !Self::is_to_be_packed(&pool.tables, &pool.settings, epoch) {
+                send_held(pool, &mut answers.journal, epoch, |state| !matches!(state, HeldState::Compressed(_)));
             }
-            store.tables.commit_may_go_on(&mut store.io);
+            pool.tables.commit_may_go_on(&mut pool.io);
         }
-        self.pack_if_large(store, answers, epoch);
+        self.pack_if_large(pool, answers, epoch);
     }
 
     /// The open epoch has grown. If it is a small one no more, none of its blocks ride in a unit.
-    pub fn release_large_epoch(&mut self, store: &mut Store, answers: &mut Answers) {
-        if store.tables.open.new_blocks.len() == SMALL_BLOCKS_MAX + 1 && store.settings.compression != Compression::All {
-            send_held(store, &mut answers.journal, store.tables.open.number, |_| true);
+    pub fn release_large_epoch(&mut self, pool: &mut Pool, answers: &mut Answers) {
+        if pool.tables.open.new_blocks.len() == SMALL_BLOCKS_MAX + 1 && pool.settings.compression != Compression::All {
+            send_held(pool, &mut answers.journal, pool.tables.open.number, |_| true);
         }
     }
 
     /// A pack that was made in another epoch becomes part of the open one: none of its blocks ride in a unit.
-    pub fn release_epoch_of_packs(&mut self, store: &mut Store, answers: &mut Answers) {
-        store.tables.open.has_packs = true;
-        if store.settings.compression != Compression::All {
-            send_held(store, &mut answers.journal, store.tables.open.number, |_| true);
+    pub fn release_epoch_of_packs(&mut self, pool: &mut Pool, answers: &mut Answers) {
+        pool.tables.open.has_packs = true;
+        if pool.settings.compression != Compression::All {
+            send_held(pool, &mut answers.journal, pool.tables.open.number, |_| true);
         }
     }
 }
 
 /// Whether content of a new block of the open epoch may be held back. `small`: the epoch is a small one.
-fn may_hold_back(store: &Store, journal: &Journal, small: bool) -> bool {
-    let may = store.settings.compression != Compression::Off;
-    let should = small || store.settings.compression == Compression::All;
+fn may_hold_back(pool: &Pool, journal: &Journal, small: bool) -> bool {
+    let may = pool.settings.compression != Compression::Off;
+    let should = small || pool.settings.compression == Compression::All;
     // Where memory, or the acknowledgement journal, is short of room, content goes at once.
-    may && should && store.contents.held.len() < held_blocks_max(&store.memory) && journal.may_promise_content(store)
+    may && should && pool.contents.held.len() < held_blocks_max(&pool.memory) && journal.may_promise_content(pool)
 }
 
 fn copy(io: &Io, slice: &Slice) -> Slice {
@@ -118,11 +118,11 @@ fn copy(io: &Io, slice: &Slice) -> Slice {
 }
 
 /// Sends the held blocks of an epoch that `wants` accepts to their own blocks.
-pub fn send_held(store: &mut Store, journal: &mut Journal, epoch: Epoch, wants: impl Fn(&HeldState) -> bool) {
-    let goes: Vec<Pbn> = store.contents.held.of(epoch).filter(|(_, held)| wants(&held.state)).map(|(pbn, _)| pbn).collect();
+pub fn send_held(pool: &mut Pool, journal: &mut Journal, epoch: Epoch, wants: impl Fn(&HeldState) -> bool) {
+    let goes: Vec<Pbn> = pool.contents.held.of(epoch).filter(|(_, held)| wants(&held.state)).map(|(pbn, _)| pbn).collect();
     let contents =
-        goes.into_iter().map(|pbn| (pbn, take_held(&store.space, &mut store.contents, &store.settings, journal, epoch, pbn))).collect();
-    store.send_contents(contents);
+        goes.into_iter().map(|pbn| (pbn, take_held(&pool.space, &mut pool.contents, &pool.settings, journal, epoch, pbn))).collect();
+    pool.send_contents(contents);
 }
 
 /// Takes a held block that goes to its own block. Returns its content.

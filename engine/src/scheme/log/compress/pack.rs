@@ -23,7 +23,7 @@ use crate::scheme::log::estimate::TRIAL_BLOCKS;
 use crate::scheme::log::sealed::sealed;
 use crate::settings::{Compression, Settings};
 use crate::space::PendingBlock;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::Tables;
 use crate::units::{Epoch, Lbn, Pbn, index};
 use std::cmp::Reverse;
@@ -98,24 +98,24 @@ impl Log {
     }
 
     /// Makes packs of the held blocks of an epoch, if it is large, and there are enough of them.
-    pub fn pack_if_large(&mut self, store: &mut Store, answers: &mut Answers, epoch: Epoch) {
-        if !Self::is_to_be_packed(&store.tables, &store.settings, epoch) {
+    pub fn pack_if_large(&mut self, pool: &mut Pool, answers: &mut Answers, epoch: Epoch) {
+        if !Self::is_to_be_packed(&pool.tables, &pool.settings, epoch) {
             return;
         }
-        let wants_packs = answers.journal.wants_packs(&store.settings);
-        let most = held_blocks_max(&store.memory);
-        let ring = if store.settings.facts.keeps_journal { index(answers.journal.contents_max(&store.settings)) } else { usize::MAX };
+        let wants_packs = answers.journal.wants_packs(&pool.settings);
+        let most = held_blocks_max(&pool.memory);
+        let ring = if pool.settings.facts.keeps_journal { index(answers.journal.contents_max(&pool.settings)) } else { usize::MAX };
         let batch = if self.estimate.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
-        let counts = store.contents.held.counts(epoch);
+        let counts = pool.contents.held.counts(epoch);
         let answered = counts.held - counts.asked;
         if wants_packs && answered > 0 {
-            return self.pack(store, &mut answers.journal);
+            return self.pack(pool, &mut answers.journal);
         }
         if answered >= batch && counts.unseen >= NEIGHBOURS.min(most / 4) {
             // Each attempt looks at all held blocks. The next one follows when others have come.
-            store.contents.held.looked_at(epoch);
-            if store.contents.held.answered(epoch).count() >= batch {
-                self.pack(store, &mut answers.journal);
+            pool.contents.held.looked_at(epoch);
+            if pool.contents.held.answered(epoch).count() >= batch {
+                self.pack(pool, &mut answers.journal);
             }
         }
     }
@@ -126,31 +126,30 @@ impl Log {
     }
 
     /// Packs and sends all held blocks of the open epoch before it is sealed, if it is large.
-    pub fn pack_before_seal(&mut self, store: &mut Store, answers: &mut Answers) {
-        let epoch = store.tables.open.number;
-        if Self::is_to_be_packed(&store.tables, &store.settings, epoch) {
-            self.pack(store, &mut answers.journal);
+    pub fn pack_before_seal(&mut self, pool: &mut Pool, answers: &mut Answers) {
+        let epoch = pool.tables.open.number;
+        if Self::is_to_be_packed(&pool.tables, &pool.settings, epoch) {
+            self.pack(pool, &mut answers.journal);
             // The rest is still being compressed.
-            super::send_held(store, &mut answers.journal, epoch, |_| true);
+            super::send_held(pool, &mut answers.journal, epoch, |_| true);
         }
     }
 
     /// Packs the compressed blocks that the open epoch holds back, and sends the others.
-    fn pack(&mut self, store: &mut Store, journal: &mut Journal) {
-        let epoch = store.tables.open.number;
+    fn pack(&mut self, pool: &mut Pool, journal: &mut Journal) {
+        let epoch = pool.tables.open.number;
         let (mut by_stream, mut others) = (BTreeMap::<Stream, Packable>::new(), Vec::new());
         let mut incompressible = 0;
-        for (pbn, held) in store.contents.held.answered(epoch) {
+        for (pbn, held) in pool.contents.held.answered(epoch) {
             incompressible += usize::from(matches!(held.state, HeldState::Incompressible));
             let mut lbns = held.lbns.clone();
-            lbns.retain(|lbn| store.tables.open.points.get(*lbn) == Some(MapEntry::Block { pbn, slot: 0 }));
+            lbns.retain(|lbn| pool.tables.open.points.get(*lbn) == Some(MapEntry::Block { pbn, slot: 0 }));
             lbns.sort_unstable();
             lbns.dedup();
             // The count is that of these links and of the fingerprint. A pinned block stays where it is, since no other content may take
             // its place (R7).
-            let are_all =
-                !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| store.tables.pending_counts.get(pbn) == links + 1);
-            let is_known = are_all && !store.space.pins.contains_key(&pbn);
+            let are_all = !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| pool.tables.pending_counts.get(pbn) == links + 1);
+            let is_known = are_all && !pool.space.pins.contains_key(&pbn);
             let block = MappedBlock { lbns, pbn };
             let of_stream = by_stream.entry(held.policy.stream()).or_default();
             match &held.state {
@@ -159,18 +158,17 @@ impl Log {
                 HeldState::Incompressible | HeldState::Noise | HeldState::Compressing(_) => of_stream.whole.push(block),
             }
         }
-        let most = SLOTS_MAX.min(usize::from(store.settings.knobs.refs_limit) - 1);
+        let most = SLOTS_MAX.min(usize::from(pool.settings.knobs.refs_limit) - 1);
         let of_streams: Vec<Packed> = by_stream.into_values().map(|packable| packable.packed(most)).collect();
         let saved = of_streams.iter().map(|of| of.packs.iter().map(|pack| pack.len() - 1).sum::<usize>()).sum();
         let compressed = of_streams.iter().map(|of| of.compressed).sum::<usize>();
         self.estimate.note(compressed + incompressible, saved);
-        store.contents.held.looked_at(epoch);
-        let mut contents: Vec<_> = of_streams.into_iter().flat_map(|of| place(store, journal, epoch, of.packs, of.whole)).collect();
-        contents.extend(
-            others.into_iter().map(|pbn| (pbn, take_held(&store.space, &mut store.contents, &store.settings, journal, epoch, pbn))),
-        );
+        pool.contents.held.looked_at(epoch);
+        let mut contents: Vec<_> = of_streams.into_iter().flat_map(|of| place(pool, journal, epoch, of.packs, of.whole)).collect();
+        contents
+            .extend(others.into_iter().map(|pbn| (pbn, take_held(&pool.space, &mut pool.contents, &pool.settings, journal, epoch, pbn))));
         contents.sort_unstable_by_key(|&(pbn, _)| pbn);
-        store.send_contents(contents);
+        pool.send_contents(contents);
     }
 }
 
@@ -204,7 +202,7 @@ impl Packable {
 
 /// Assigns packs and whole blocks to the longest free runs. A block that lies in one of these stays there.
 fn place(
-    store: &mut Store,
+    pool: &mut Pool,
     journal: &mut Journal,
     epoch: Epoch,
     packs: Vec<Vec<CompressedBlock>>,
@@ -216,26 +214,24 @@ fn place(
     let taken: BTreeSet<Pbn> = stays.iter().map(|block| block.pbn).collect();
     let mut vacant = places.into_iter().filter(|pbn| !taken.contains(pbn));
     // All blocks leave their places before anything takes these.
-    let packs: Vec<_> = packs.into_iter().zip(&mut vacant).map(|(pack, to)| (to, take_riders(store, epoch, pack, to))).collect();
-    let moves: Vec<_> = moves.into_iter().zip(vacant).map(|(block, to)| (to, block.lbns, take_away(store, epoch, block.pbn, to))).collect();
-    let mut contents: Vec<_> = packs.into_iter().map(|(pbn, riders)| (pbn, make_pack(store, journal, epoch, pbn, riders))).collect();
-    contents.extend(moves.into_iter().map(|(pbn, lbns, moving)| (pbn, put_at(store, journal, lbns, pbn, moving))));
+    let packs: Vec<_> = packs.into_iter().zip(&mut vacant).map(|(pack, to)| (to, take_riders(pool, epoch, pack, to))).collect();
+    let moves: Vec<_> = moves.into_iter().zip(vacant).map(|(block, to)| (to, block.lbns, take_away(pool, epoch, block.pbn, to))).collect();
+    let mut contents: Vec<_> = packs.into_iter().map(|(pbn, riders)| (pbn, make_pack(pool, journal, epoch, pbn, riders))).collect();
+    contents.extend(moves.into_iter().map(|(pbn, lbns, moving)| (pbn, put_at(pool, journal, lbns, pbn, moving))));
     contents.extend(
-        stays
-            .into_iter()
-            .map(|block| (block.pbn, take_held(&store.space, &mut store.contents, &store.settings, journal, epoch, block.pbn))),
+        stays.into_iter().map(|block| (block.pbn, take_held(&pool.space, &mut pool.contents, &pool.settings, journal, epoch, block.pbn))),
     );
-    free_unwritten(&mut store.space, rest);
+    free_unwritten(&mut pool.space, rest);
     contents
 }
 
 /// Puts a block that was held back at its new place. Returns its content.
-fn put_at(store: &mut Store, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, moving: Moving) -> Slice {
+fn put_at(pool: &mut Pool, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, moving: Moving) -> Slice {
     let Moving { pending, content, counted, .. } = moving;
-    counts_now(&mut store.tables, &mut store.space, &store.geometry, pbn, counted, false);
-    let lies = map_to(&mut store.tables, lbns, (pbn, 0), pending.fingerprint);
-    journal.content_goes_to(&store.settings, pbn, lies);
-    store.space.pending.insert(pbn, pending);
+    counts_now(&mut pool.tables, &mut pool.space, &pool.geometry, pbn, counted, false);
+    let lies = map_to(&mut pool.tables, lbns, (pbn, 0), pending.fingerprint);
+    journal.content_goes_to(&pool.settings, pbn, lies);
+    pool.space.pending.insert(pbn, pending);
     content
 }
 
@@ -247,15 +243,15 @@ fn map_to(tables: &mut Tables, lbns: Vec<Lbn>, (pbn, slot): (Pbn, u8), fingerpri
     lbns.into_iter().map(|lbn| SlotContent { lbn, slot, name: FingerprintEntry::of(fingerprint) }).collect()
 }
 
-fn take_riders(store: &mut Store, epoch: Epoch, blocks: Vec<CompressedBlock>, place: Pbn) -> Vec<PackedRider> {
+fn take_riders(pool: &mut Pool, epoch: Epoch, blocks: Vec<CompressedBlock>, place: Pbn) -> Vec<PackedRider> {
     let take = |CompressedBlock { block: MappedBlock { lbns, pbn }, .. }| {
-        let (rider, counted) = take_rider(store, epoch, pbn, place);
+        let (rider, counted) = take_rider(pool, epoch, pbn, place);
         PackedRider { lbns, rider, counted }
     };
     blocks.into_iter().map(take).collect()
 }
 
-fn make_pack(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn, riders: Vec<PackedRider>) -> Slice {
+fn make_pack(pool: &mut Pool, journal: &mut Journal, epoch: Epoch, pbn: Pbn, riders: Vec<PackedRider>) -> Slice {
     let mut writer = UnitWriter::new(Vec::new());
     let mut counts = 1;
     let mut lies = Vec::with_capacity(riders.len());
@@ -263,21 +259,18 @@ fn make_pack(store: &mut Store, journal: &mut Journal, epoch: Epoch, pbn: Pbn, r
         counts += counted - 1;
         let pushed = writer.push_slot(rider.fingerprint, &rider.data);
         assert_eq!(pushed, Some(slot), "a pack was measured");
-        lies.extend(map_to(&mut store.tables, lbns, (pbn, slot), rider.fingerprint));
+        lies.extend(map_to(&mut pool.tables, lbns, (pbn, slot), rider.fingerprint));
     }
-    counts_now(&mut store.tables, &mut store.space, &store.geometry, pbn, counts, false);
-    journal.content_goes_to(&store.settings, pbn, lies);
-    store.io.ledger.units.filled(UnitKind::Pack, &writer);
-    let incarnation = store.medium.superblock.incarnation;
+    counts_now(&mut pool.tables, &mut pool.space, &pool.geometry, pbn, counts, false);
+    journal.content_goes_to(&pool.settings, pbn, lies);
+    pool.io.ledger.units.filled(UnitKind::Pack, &writer);
+    let incarnation = pool.medium.superblock.incarnation;
     let header =
         UnitHeader { kind: UnitKind::Pack, incarnation, sequence: 0, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: true };
-    let (block, authenticator) = sealed(&store.io, &store.keys, writer, &header, pbn);
+    let (block, authenticator) = sealed(&pool.io, &pool.keys, writer, &header, pbn);
     let held = Some(block.clone());
-    store
-        .space
-        .pending
-        .insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
-    store.tables.open.has_packs = true;
+    pool.space.pending.insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
+    pool.tables.open.has_packs = true;
     block
 }
 

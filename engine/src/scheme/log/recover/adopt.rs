@@ -9,23 +9,23 @@ use crate::map::Map;
 use crate::scheme::log::copies::Segments;
 use crate::scheme::log::{Log, LogUnit};
 use crate::space::SchemeBlock;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::{Committed, Epoch as Records, Tables, UnlinkedRecords};
 use crate::units::{Epoch, Pbn};
 use std::collections::BTreeSet;
 
 impl Opening {
     /// Adopts the log after verification: what the scan found, without what was lost.
-    pub(super) fn verification_is_over(&mut self, store: &mut Store, verification: Verification) -> Box<Log> {
+    pub(super) fn verification_is_over(&mut self, pool: &mut Pool, verification: Verification) -> Box<Log> {
         let Verification { ended, live, units, right: mut to_rewrite, wrong, .. } = verification;
         to_rewrite.extend(units);
-        self.adopt(store, ended, live, &wrong, to_rewrite, true)
+        self.adopt(pool, ended, live, &wrong, to_rewrite, true)
     }
 
     /// Adopts the scanned log, without records that name `wrong` blocks. `again`: blocks that count, though they may not have been flushed.
     pub(super) fn adopt(
         &mut self,
-        store: &mut Store,
+        pool: &mut Pool,
         mut ended: ScanEnd,
         mut live: UnlinkedRecords,
         wrong: &BTreeSet<Pbn>,
@@ -36,7 +36,7 @@ impl Opening {
         ended.replay(wrong, &mut |epoch, effect| live.push(epoch, effect));
         let mut live = live.chained();
         log.has_overflowed = self.overflowed > 0;
-        let superblock = &mut store.medium.superblock;
+        let superblock = &mut pool.medium.superblock;
         let (since, before) = superblock.log_tail.as_ref().map_or((0, Epoch(0)), |log_tail| (log_tail.compacted.since, log_tail.epoch));
         live.compacted_upto(before);
         log.units = ended.units.iter().map(|&ScannedUnit { pbn, incarnation, epoch, .. }| LogUnit { pbn, incarnation, epoch }).collect();
@@ -45,18 +45,18 @@ impl Opening {
         let used = |unit: &ScannedUnit| (unit.pbn, if unit.is_carrier { SchemeBlock::Carrier } else { SchemeBlock::Plain });
         let mut blocks: Map<Pbn, SchemeBlock> = ended.units.iter().map(used).collect();
         blocks.extend(ended.compacted.iter().chain(&ended.next_places).map(|&pbn| (pbn, SchemeBlock::Plain)));
-        store.space.of_scheme = blocks;
+        pool.space.of_scheme = blocks;
         // A log without records needs this too: its next place may hold no unit now, and one the next time. Where no place is named there
         // is no next one.
         log.is_cut_off = ended.next_places.is_empty();
         let needs_closing = crashed && !ended.is_closed() && !log.is_cut_off;
         let confirmed = if needs_closing { ended.epoch } else { ended.confirmed };
-        store.tables.committed = Some(Committed::new(live, ended.epoch, confirmed));
+        pool.tables.committed = Some(Committed::new(live, ended.epoch, confirmed));
         let closing = needs_closing.then(|| ended.closing(wrong));
         self.state = State::Settling(Settling::new(closing, ended.is_closed(), to_rewrite));
         let last = superblock.last_epoch.max(ended.epoch_seen);
         superblock.last_epoch = last;
-        store.tables.open = Records::new(last + 1);
+        pool.tables.open = Records::new(last + 1);
         Box::new(log)
     }
 

@@ -6,23 +6,23 @@ use super::verify::Verification;
 use super::{Opened, Opening, State};
 use crate::buffer::Slice;
 use crate::interface::Notice;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::units::Pbn;
 use std::collections::BTreeSet;
 
 impl Opening {
     /// Ends the scan. Verification of what may not have been flushed comes next.
-    pub(super) fn scan_is_over(&mut self, store: &mut Store, reading: Reading) -> Opened {
+    pub(super) fn scan_is_over(&mut self, pool: &mut Pool, reading: Reading) -> Opened {
         let Reading { scan, live, units, .. } = reading;
         let ended = scan.end();
         if let Some(found) = damage_of(&ended) {
-            store.io.notice(found);
-            return Err(self.adopt_damaged(&mut store.tables, ended, live));
+            pool.io.notice(found);
+            return Err(self.adopt_damaged(&mut pool.tables, ended, live));
         }
         let is_beyond = |&(sequence, (pbn, _)): &(u64, (Pbn, Slice))| sequence > ended.flushed && ended.place_of(sequence) == Some(pbn);
         let units = units.into_iter().filter(is_beyond).map(|(_, unit)| unit).collect();
         self.state = State::Verifying(Verification::new(ended, live, units));
-        self.go_on(store)
+        self.go_on(pool)
     }
 }
 

@@ -38,7 +38,7 @@ use crate::interface::{Class, Notice};
 use crate::io::Io;
 use crate::io::{Arrived, IoFor, READ_RETRIES};
 use crate::store::Medium;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::UnlinkedRecords;
 use crate::units::{Bytes, Epoch, Time};
 use notices::ProgressReports;
@@ -111,10 +111,10 @@ impl Opening {
     }
 
     /// The opening of a log that was closed, with this log tail. Returns the log too.
-    pub fn of_closed_log(store: &mut Store, log_tail: LogTail) -> (Self, Box<Log>) {
-        let ended = Scan::new(log_tail, Limits::of(&store.medium.superblock)).end();
-        let mut opening = Self::without_log(&store.io);
-        let log = opening.adopt(store, ended, UnlinkedRecords::default(), &Default::default(), Vec::new(), false);
+    pub fn of_closed_log(pool: &mut Pool, log_tail: LogTail) -> (Self, Box<Log>) {
+        let ended = Scan::new(log_tail, Limits::of(&pool.medium.superblock)).end();
+        let mut opening = Self::without_log(&pool.io);
+        let log = opening.adopt(pool, ended, UnlinkedRecords::default(), &Default::default(), Vec::new(), false);
         (opening, log)
     }
 
@@ -122,17 +122,17 @@ impl Opening {
     ///
     /// # Errors
     /// The log is damaged.
-    pub fn go_on(&mut self, store: &mut Store) -> Opened {
+    pub fn go_on(&mut self, pool: &mut Pool) -> Opened {
         match std::mem::take(&mut self.state) {
-            State::Reading(mut reading) => match reading.go_on(store) {
+            State::Reading(mut reading) => match reading.go_on(pool) {
                 ReadResult::Waits => Ok(self.wait(State::Reading(reading))),
-                ReadResult::Full => Ok(Found::Log(self.begin_overflow(&mut store.io, &mut store.tables, reading))),
-                ReadResult::End => self.scan_is_over(store, reading),
+                ReadResult::Full => Ok(Found::Log(self.begin_overflow(&mut pool.io, &mut pool.tables, reading))),
+                ReadResult::End => self.scan_is_over(pool, reading),
             },
             State::Verifying(mut verification) => {
-                let is_done = verification.is_done(&mut store.io, &store.geometry);
+                let is_done = verification.is_done(&mut pool.io, &pool.geometry);
                 Ok(if is_done {
-                    Found::Log(self.verification_is_over(store, verification))
+                    Found::Log(self.verification_is_over(pool, verification))
                 } else {
                     self.wait(State::Verifying(verification))
                 })
@@ -151,23 +151,23 @@ impl Opening {
     ///
     /// # Errors
     /// The log is damaged.
-    pub fn arrived(&mut self, store: &mut Store, what: IoFor, arrived: Arrived) -> Opened {
+    pub fn arrived(&mut self, pool: &mut Pool, what: IoFor, arrived: Arrived) -> Opened {
         if arrived.result.is_err() {
-            return self.read_again(&mut store.io, &store.geometry, what);
+            return self.read_again(&mut pool.io, &pool.geometry, what);
         }
         match (&mut self.state, what) {
             (State::Reading(reading), IoFor::ReadForScan { unit: which, pbn }) => {
-                reading.arrived(&store.keys, which, pbn, arrived.buffer);
+                reading.arrived(&pool.keys, which, pbn, arrived.buffer);
                 self.units_read += 1;
-                self.report_progress(&mut store.io, &store.tables, &store.settings);
+                self.report_progress(&mut pool.io, &pool.tables, &pool.settings);
             }
             (State::Verifying(verification), IoFor::ReadForVerification { pbn, name }) => {
-                verification.content_arrived(&store.keys, pbn, name, arrived)
+                verification.content_arrived(&pool.keys, pbn, name, arrived)
             }
-            (State::Verifying(verification), IoFor::PageForVerification(id)) => verification.page_arrived(store, id, &arrived.buffer),
+            (State::Verifying(verification), IoFor::PageForVerification(id)) => verification.page_arrived(pool, id, &arrived.buffer),
             _ => {}
         }
-        self.go_on(store)
+        self.go_on(pool)
     }
 
     /// Retries a failed read, twice for each block. A block that cannot be read may hold what was acknowledged last, so it is not the end

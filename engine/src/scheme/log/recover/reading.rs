@@ -8,7 +8,7 @@ use crate::interface::Class;
 use crate::io::{Io, IoFor, LogUnit};
 use crate::scheme::log::checkpoint::are_too_many;
 use crate::settings::Settings;
-use crate::store::{Keys, Store};
+use crate::store::{Keys, Pool};
 use crate::tables::UnlinkedRecords;
 use crate::units::Pbn;
 use std::collections::BTreeMap;
@@ -45,12 +45,12 @@ impl Reading {
     }
 
     /// Requests the units that are known.
-    pub fn go_on(&mut self, store: &mut Store) -> ReadResult {
-        let is_full = self.is_full(&store.io, &store.memory, &store.settings);
+    pub fn go_on(&mut self, pool: &mut Pool) -> ReadResult {
+        let is_full = self.is_full(&pool.io, &pool.memory, &pool.settings);
         while self.reads < READS_MAX && !is_full {
             let Some((which, pbn)) = self.scan.ask() else { break };
             self.reads += 1;
-            store.io.read(IoFor::ReadForScan { unit: which, pbn }, store.geometry.block_at(pbn), 1, false, Class::Log);
+            pool.io.read(IoFor::ReadForScan { unit: which, pbn }, pool.geometry.block_at(pbn), 1, false, Class::Log);
         }
         match (self.reads, is_full) {
             (1.., _) => ReadResult::Waits,

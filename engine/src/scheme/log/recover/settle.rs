@@ -9,7 +9,7 @@ use crate::io::{FlushFor, Io};
 use crate::scheme::log::Log;
 use crate::scheme::log::write::write_units;
 use crate::space::{PendingBlock, Space};
-use crate::store::Store;
+use crate::store::Pool;
 use crate::units::Epoch;
 
 /// The work that is left when a log was read.
@@ -45,11 +45,11 @@ impl Settling {
 
     /// Continues once the superblock records that the volume is open: writes the blocks again, and then the closing unit. Returns whether
     /// all of that is done.
-    pub fn go_on(&mut self, store: &mut Store, log: Option<&mut Log>) -> bool {
+    pub fn go_on(&mut self, pool: &mut Pool, log: Option<&mut Log>) -> bool {
         let to_rewrite = std::mem::take(&mut self.to_rewrite);
         if !to_rewrite.is_empty() {
             self.blocks_left = to_rewrite.len();
-            write_units(store, to_rewrite, false);
+            write_units(pool, to_rewrite, false);
             return false;
         }
         // All that counts is flushed: the closing unit may confirm it.
@@ -58,15 +58,15 @@ impl Settling {
             return true;
         };
         self.blocks_left = 1;
-        let number = store.tables.open.number;
-        store.tables.open.number = Epoch(number.0 + 1);
+        let number = pool.tables.open.number;
+        pool.tables.open.number = Epoch(number.0 + 1);
         let mut writer = UnitWriter::new(log.places_behind(0, false));
         let rest = writer.push(closing);
         assert!(rest.is_none(), "the new blocks of a small epoch fit a unit");
-        let (pbn, block, _) = log.next_unit(store, writer, number, (0, 1), true);
+        let (pbn, block, _) = log.next_unit(pool, writer, number, (0, 1), true);
         log.is_cut_off = log.places.is_empty();
-        store.tables.committed().epoch = number;
-        write_units(store, vec![(pbn, block)], false);
+        pool.tables.committed().epoch = number;
+        write_units(pool, vec![(pbn, block)], false);
         false
     }
 

@@ -12,7 +12,7 @@ use crate::format::geometry::Geometry;
 use crate::format::page::{self, PageId, SECTORS};
 use crate::interface::{Class, Notice};
 use crate::io::{Arrived, Io, IoFor};
-use crate::store::{Keys, Store};
+use crate::store::{Keys, Pool};
 use crate::tables::UnlinkedRecords;
 use crate::units::{BLOCK_SIZE, Epoch, Pbn};
 use std::collections::BTreeSet;
@@ -77,13 +77,13 @@ impl Verification {
     }
 
     /// Looks for the epoch on a page.
-    pub fn page_arrived(&mut self, store: &mut Store, id: PageId, buffer: &BufferMut) {
+    pub fn page_arrived(&mut self, pool: &mut Pool, id: PageId, buffer: &BufferMut) {
         self.reads -= 1;
-        if holds(&store.medium.superblock.origin, id, buffer.block(0), self.ended.epoch) {
+        if holds(&pool.medium.superblock.origin, id, buffer.block(0), self.ended.epoch) {
             self.witnesses = Some(Vec::new());
             for pbn in std::mem::take(&mut self.wrong) {
-                store.io.notice(Notice::Damage { what: "content differs from its record, which was flushed", at: pbn.0 });
-                store.contents.suspect(&mut store.io, pbn);
+                pool.io.notice(Notice::Damage { what: "content differs from its record, which was flushed", at: pbn.0 });
+                pool.contents.suspect(&mut pool.io, pbn);
             }
         }
     }

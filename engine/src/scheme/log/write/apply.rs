@@ -3,43 +3,43 @@
 use crate::fingerprint::Fingerprint;
 use crate::format::record::Record;
 use crate::scheme::log::records::PendingEntries;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::effect::Effect;
 use crate::units::{Epoch, Pbn};
 
 /// Applies the records of a durable epoch, and the carriers among its units, to the pages in memory. Returns the blocks that lose a link,
 /// once for each link.
-pub(super) fn commit_records(store: &mut Store, epoch: Epoch, carriers: &[(Pbn, Fingerprint)], records: &[Record]) -> Vec<Pbn> {
+pub(super) fn commit_records(pool: &mut Pool, epoch: Epoch, carriers: &[(Pbn, Fingerprint)], records: &[Record]) -> Vec<Pbn> {
     let mut unlinked = Vec::new();
     let mut pending = PendingEntries::default();
     for &(pbn, authenticator) in carriers {
         pending.of_carrier(pbn, authenticator);
-        store.space.carriers.changed(pbn, true);
-        store.end_pending(pbn, epoch.0);
+        pool.space.carriers.changed(pbn, true);
+        pool.end_pending(pbn, epoch.0);
     }
     for record in records {
-        pending.effects_of(record, &mut |effect| commit_effect(store, epoch, &effect, &mut unlinked));
+        pending.effects_of(record, &mut |effect| commit_effect(pool, epoch, &effect, &mut unlinked));
         match record {
-            Record::New { pbn, .. } => store.end_pending(*pbn, epoch.0),
+            Record::New { pbn, .. } => pool.end_pending(*pbn, epoch.0),
             Record::Carrier { pbn, .. } => {
-                store.space.carriers.changed(*pbn, true);
-                store.end_pending(*pbn, epoch.0);
+                pool.space.carriers.changed(*pbn, true);
+                pool.end_pending(*pbn, epoch.0);
             }
             Record::Extent { pbn, olds, .. } => {
                 let blocks: u64 = olds.iter().map(|run| run.blocks).sum();
-                store.settle.insert_later((0..blocks).map(|i| *pbn + i).collect(), epoch.0);
+                pool.settle.insert_later((0..blocks).map(|i| *pbn + i).collect(), epoch.0);
             }
             _ => {}
         }
     }
-    pending.rest(&mut |effect| commit_effect(store, epoch, &effect, &mut unlinked));
+    pending.rest(&mut |effect| commit_effect(pool, epoch, &effect, &mut unlinked));
     unlinked
 }
 
 /// Applies an effect. The counts that clients see stay: a new link was counted before, and an old one, which goes to `unlinked`, counts
 /// until it is freed.
-fn commit_effect(store: &mut Store, epoch: Epoch, effect: &Effect<'_>, unlinked: &mut Vec<Pbn>) {
-    let tables = &mut store.tables;
+fn commit_effect(pool: &mut Pool, epoch: Epoch, effect: &Effect<'_>, unlinked: &mut Vec<Pbn>) {
+    let tables = &mut pool.tables;
     tables.committed().records.push(epoch, effect);
     for id in effect.pages() {
         if let Some(page) = tables.pages.get(id) {

@@ -17,31 +17,31 @@ use crate::scheme::log::compress::Rider;
 use crate::scheme::log::places::runs;
 use crate::scheme::log::sealed::number_of;
 use crate::space::PendingBlock;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::units::{Pbn, count};
 
 impl Log {
     /// Composes the units of the committing epoch and sends them to the next places.
-    pub(super) fn send_units(&mut self, commit: &mut Commit, store: &mut Store, riders: Vec<Vec<Rider>>) {
+    pub(super) fn send_units(&mut self, commit: &mut Commit, pool: &mut Pool, riders: Vec<Vec<Rider>>) {
         let writers = self.compose_units(commit, riders);
         let (sent, units) = (writers.len(), number_of(&writers));
         commit.sent(sent, self.flushed);
-        let fua = sent == 1 && commit.fua_is_enough(&store.io, &store.settings);
+        let fua = sent == 1 && commit.fua_is_enough(&pool.io, &pool.settings);
         commit.counts.by_fua = fua;
-        let (epoch, content_flushed) = (store.tables.committing().number, commit.is_large);
+        let (epoch, content_flushed) = (pool.tables.committing().number, commit.is_large);
         let mut blocks = Vec::with_capacity(sent);
         for (unit, (writer, is_carrier)) in (0..units).zip(writers) {
-            store.io.ledger.units.filled(UnitKind::Log, &writer);
-            let (pbn, block, authenticator) = self.next_unit(store, writer, epoch, (unit, units), content_flushed);
+            pool.io.ledger.units.filled(UnitKind::Log, &writer);
+            let (pbn, block, authenticator) = self.next_unit(pool, writer, epoch, (unit, units), content_flushed);
             if is_carrier {
                 let held = Some(block.clone());
                 let pending = PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true };
-                store.space.pending.insert(pbn, pending);
+                pool.space.pending.insert(pbn, pending);
                 commit.carriers.push((pbn, authenticator));
             }
             blocks.push((pbn, block));
         }
-        write_units(store, blocks, fua);
+        write_units(pool, blocks, fua);
     }
 
     /// The filled units, and whether each is a carrier.
@@ -75,29 +75,29 @@ impl Log {
     }
 
     /// Continues after a write of units at neighbouring places. `good`: they are on the device.
-    pub fn units_written(&mut self, store: &mut Store, units: usize, carriers: Vec<Pbn>, good: bool) {
+    pub fn units_written(&mut self, pool: &mut Pool, units: usize, carriers: Vec<Pbn>, good: bool) {
         for pbn in carriers {
-            let in_flight = store.space.pending.get_mut(pbn).and_then(|pending| Some((pending.held.take()?, pending.waits)));
+            let in_flight = pool.space.pending.get_mut(pbn).and_then(|pending| Some((pending.held.take()?, pending.waits)));
             let (content, waits) = in_flight.expect("a carrier in flight is pending, and has its content");
             if !good {
                 continue;
             }
             // Otherwise a duplicate of content that rides in it would read it back.
-            store.contents.cache.fill_written(pbn, content.block(0));
+            pool.contents.cache.fill_written(pbn, content.block(0));
             if !waits {
-                store.space.forget_pending(pbn);
+                pool.space.forget_pending(pbn);
             }
         }
         if let Some(commit) = &mut self.commit {
             commit.units_left = commit.units_left.saturating_sub(units);
-            store.tables.commit_may_go_on(&mut store.io);
+            pool.tables.commit_may_go_on(&mut pool.io);
         }
     }
 }
 
 /// Writes units, and, at an opening, content that is written again with them.
-pub fn write_units(store: &mut Store, blocks: Vec<(Pbn, Slice)>, fua: bool) {
-    store.write_blocks(blocks, Class::Log, |space, first, units| {
+pub fn write_units(pool: &mut Pool, blocks: Vec<(Pbn, Slice)>, fua: bool) {
+    pool.write_blocks(blocks, Class::Log, |space, first, units| {
         let is_carrier = |pbn: &Pbn| space.pending.get(*pbn).is_some_and(|pending| pending.kind == Kind::Carrier);
         let carriers = (0..count(units)).map(|i| first + i).filter(is_carrier).collect();
         IoFor::Units { units, carriers, fua }

@@ -30,27 +30,27 @@ use crate::schedule::Task;
 use crate::scheme::parts::{Content, Progress};
 use crate::settings::Settings;
 use crate::space::GRANULE_BLOCKS;
-use crate::store::Store;
+use crate::store::Pool;
 use crate::tables::Epoch as Records;
 use crate::units::{Epoch, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
 impl Log {
     /// Begins to commit a sealed epoch, which touches these map pages.
-    pub fn begin_commit(&mut self, store: &mut Store, epoch: &mut Records, map: VecDeque<u64>) {
-        let pending = pending_blocks(store, epoch);
-        self.commit = Some(Commit::new(pending, epoch, Content::under_way(&store.io, &store.contents), map));
+    pub fn begin_commit(&mut self, pool: &mut Pool, epoch: &mut Records, map: VecDeque<u64>) {
+        let pending = pending_blocks(pool, epoch);
+        self.commit = Some(Commit::new(pending, epoch, Content::under_way(&pool.io, &pool.contents), map));
     }
 
     /// Continues the commit.
-    pub fn go_on(&mut self, store: &mut Store, answers: &mut Answers) -> Progress {
+    pub fn go_on(&mut self, pool: &mut Pool, answers: &mut Answers) -> Progress {
         let Some(mut commit) = self.commit.take() else { return Ok(false) };
-        let progress = commit.step_gather(store).map(|is_gathered| match commit.step {
+        let progress = commit.step_gather(pool).map(|is_gathered| match commit.step {
             _ if !is_gathered => false,
             // There is nothing to write.
             Step::Gather => true,
-            Step::Content => commit.step_content(&mut store.io),
-            Step::Units => self.step_units(&mut commit, store, answers),
+            Step::Content => commit.step_content(&mut pool.io),
+            Step::Units => self.step_units(&mut commit, pool, answers),
             Step::FlushContent | Step::Flush => false,
         });
         self.commit = Some(commit);
@@ -58,10 +58,10 @@ impl Log {
     }
 
     /// Continues after a flush of the commit.
-    pub fn commit_flushed(&mut self, store: &mut Store, answers: &mut Answers) -> Progress {
+    pub fn commit_flushed(&mut self, pool: &mut Pool, answers: &mut Answers) -> Progress {
         let Some(commit) = self.commit.as_mut().filter(|commit| commit.step == Step::FlushContent) else { return Ok(true) };
         commit.step = Step::Units;
-        self.go_on(store, answers)
+        self.go_on(pool, answers)
     }
 
     /// Notes that a write of content has ended.
@@ -87,19 +87,19 @@ impl Log {
     }
 
     /// Sends the units, and flushes when they and the content are on the device. Returns whether the epoch is durable.
-    fn step_units(&mut self, commit: &mut Commit, store: &mut Store, answers: &mut Answers) -> bool {
+    fn step_units(&mut self, commit: &mut Commit, pool: &mut Pool, answers: &mut Answers) -> bool {
         if !commit.is_sent() {
-            let epoch = store.tables.committing().number;
-            if store.contents.held.asks(epoch) {
+            let epoch = pool.tables.committing().number;
+            if pool.contents.held.asks(epoch) {
                 return false;
             }
-            let Some(carriers) = self.room_for_units(commit, store, epoch) else { return false };
-            commit.count_riders(&store.contents, epoch, &carriers);
-            let riders = self.carry(commit, store, epoch, &carriers);
+            let Some(carriers) = self.room_for_units(commit, pool, epoch) else { return false };
+            commit.count_riders(&pool.contents, epoch, &carriers);
+            let riders = self.carry(commit, pool, epoch, &carriers);
             // Content that does not ride goes to its own blocks. Then all content of the epoch is under way or written.
-            send_held(store, &mut answers.journal, epoch, |_| true);
-            commit.content = Content::under_way(&store.io, &store.contents);
-            self.send_units(commit, store, riders);
+            send_held(pool, &mut answers.journal, epoch, |_| true);
+            commit.content = Content::under_way(&pool.io, &pool.contents);
+            self.send_units(commit, pool, riders);
         }
         if commit.counts.by_fua {
             // Content that is under way belongs to other epochs.
@@ -108,26 +108,26 @@ impl Log {
         if commit.units_left == 0 && commit.content.is_there() {
             commit.step = Step::Flush;
             commit.counts.flushes += 1;
-            store.io.flush(FlushFor::CommitLinks);
+            pool.io.flush(FlushFor::CommitLinks);
         }
         false
     }
 
     /// Reserves places for the units of the committing epoch. Returns the blocks of each carrier; none where the commit has to wait.
-    fn room_for_units(&mut self, commit: &Commit, store: &mut Store, epoch: Epoch) -> Option<Vec<Vec<Pbn>>> {
-        let bytes = commit.record_bytes(|pbn| store.contents.held.contains(epoch, pbn));
-        let mut carriers = plan_carriers(store, epoch, bytes);
+    fn room_for_units(&mut self, commit: &Commit, pool: &mut Pool, epoch: Epoch) -> Option<Vec<Vec<Pbn>>> {
+        let bytes = commit.record_bytes(|pbn| pool.contents.held.contains(epoch, pbn));
+        let mut carriers = plan_carriers(pool, epoch, bytes);
         loop {
             let rides = |pbn| carriers.iter().any(|blocks| blocks.contains(&pbn));
             let units = carriers.len() + commit.record_bytes(rides).div_ceil(UNIT_RECORD_BYTES);
-            match self.reserve_places(store, units + PLACES_LEFT_MIN, Task::Commit) {
+            match self.reserve_places(pool, units + PLACES_LEFT_MIN, Task::Commit) {
                 Reserved::Enough => return Some(carriers),
                 Reserved::Waits => return None,
                 Reserved::Lacks if self.has_last_places(units) => return Some(carriers),
                 // Plain units take fewer places.
                 Reserved::Lacks if !carriers.is_empty() => carriers.clear(),
                 Reserved::Lacks => {
-                    self.starve(&mut store.io, &mut store.tables, &store.space);
+                    self.starve(&mut pool.io, &mut pool.tables, &pool.space);
                     return None;
                 }
             }
@@ -135,32 +135,32 @@ impl Log {
     }
 
     /// Ends the commit of a durable epoch: its effects enter the pages, and its unlinked blocks are kept.
-    pub fn end_commit(&mut self, store: &mut Store, epoch: &mut Records) {
+    pub fn end_commit(&mut self, pool: &mut Pool, epoch: &mut Records) {
         let Some(commit) = self.commit.take().filter(Commit::is_sent) else { return };
         let (number, removed) = (epoch.number, std::mem::take(&mut epoch.removed).into_iter().collect());
-        commit.counts.enter(&mut store.io.ledger.log_epochs, commit.sent);
+        commit.counts.enter(&mut pool.io.ledger.log_epochs, commit.sent);
         // The units confirm that the epoch before was flushed, and no effect of this one has entered a page.
-        let before = store.tables.committed().epoch;
-        self.when_confirmed(store, before);
+        let before = pool.tables.committed().epoch;
+        self.when_confirmed(pool, before);
         self.flushed = self.next - 1;
-        store.tables.committed().epoch = number;
+        pool.tables.committed().epoch = number;
         let sequence = self.flushed;
-        self.release_unlinked(store, commit.flushed_upto);
-        let unlinked = apply::commit_records(store, number, &commit.carriers, &commit.records);
+        self.release_unlinked(pool, commit.flushed_upto);
+        let unlinked = apply::commit_records(pool, number, &commit.carriers, &commit.records);
         if !unlinked.is_empty() {
             self.unlinked.push_back(Unlinked { sequence, blocks: unlinked, removed });
         }
-        self.checkpoint_if_due(store);
+        self.checkpoint_if_due(pool);
     }
 
     /// Frees the blocks that units up to this sequence unlinked: their flush is confirmed (L6).
-    pub fn release_unlinked(&mut self, store: &mut Store, flushed_upto: u64) {
+    pub fn release_unlinked(&mut self, pool: &mut Pool, flushed_upto: u64) {
         while self.unlinked.front().is_some_and(|of| of.sequence <= flushed_upto) {
             let Some(Unlinked { blocks, removed, .. }) = self.unlinked.pop_front() else { break };
-            store.tables.removals.sent -= count(removed.len());
-            store.settle.unlink(blocks);
-            removed.iter().for_each(|pbn| store.space.reclaimed(pbn.0 / GRANULE_BLOCKS));
-            store.io.schedule.push(Task::Settle);
+            pool.tables.removals.sent -= count(removed.len());
+            pool.settle.unlink(blocks);
+            removed.iter().for_each(|pbn| pool.space.reclaimed(pbn.0 / GRANULE_BLOCKS));
+            pool.io.schedule.push(Task::Settle);
         }
     }
 }
@@ -174,18 +174,18 @@ impl Commit {
     }
 
     /// Gathers records, one map page after the other. Returns whether all are there: then the next step begins, unless there are none.
-    fn step_gather(&mut self, store: &mut Store) -> Progress {
+    fn step_gather(&mut self, pool: &mut Pool) -> Progress {
         if self.step != Step::Gather {
             return Ok(true);
         }
         self.map.begin_round();
-        while let Some(id) = self.map.next(&mut store.io, &mut store.tables)? {
-            self.gather(&mut store.tables, &store.space, &store.geometry, id);
+        while let Some(id) = self.map.next(&mut pool.io, &mut pool.tables)? {
+            self.gather(&mut pool.tables, &pool.space, &pool.geometry, id);
         }
         if !self.map.end_round() {
             return Ok(false);
         }
-        self.gather_rest(&mut store.tables);
+        self.gather_rest(&mut pool.tables);
         if !self.records.is_empty() {
             self.step = if self.is_large { Step::Content } else { Step::Units };
         }
@@ -212,8 +212,8 @@ impl Commit {
 
 /// The new blocks of an epoch, which its records are to name. A block that no LBN of the epoch means any more dies here: no unit names it,
 /// so nothing may link to it from now on.
-fn pending_blocks(store: &mut Store, epoch: &mut Records) -> BTreeSet<Pbn> {
-    let is_alive = |pbn: &&Pbn| store.space.pending.get(**pbn).is_some_and(|pending| pending.waits && pending.epoch == epoch.number.0);
+fn pending_blocks(pool: &mut Pool, epoch: &mut Records) -> BTreeSet<Pbn> {
+    let is_alive = |pbn: &&Pbn| pool.space.pending.get(**pbn).is_some_and(|pending| pending.waits && pending.epoch == epoch.number.0);
     let mut pending: BTreeSet<Pbn> = epoch.new_blocks.iter().filter(is_alive).copied().collect();
     // Where counts on the medium are wrong, a block without a link may be alive.
     if !epoch.cancelled.is_empty() || epoch.new_block_lost_a_link {
@@ -223,7 +223,7 @@ fn pending_blocks(store: &mut Store, epoch: &mut Records) -> BTreeSet<Pbn> {
             pending.remove(&pbn);
             // Its links were cancelled with their LBNs; the link of its fingerprint is cancelled here.
             epoch.cancelled.push(pbn);
-            store.drop_fingerprint(pbn);
+            pool.drop_fingerprint(pbn);
         }
     }
     pending

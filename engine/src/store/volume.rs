@@ -1,0 +1,28 @@
+//! The parts that belong to one volume.
+
+use super::shares::IndexShares;
+use crate::adaptation::Adaptation;
+use crate::format::superblock::Superblock;
+use crate::index::{Skipped, Uncompared};
+use crate::settings::Settings;
+use crate::units::{Blocks, Time};
+
+/// What is known of the clients of one volume, and of what they have written.
+pub(crate) struct Volume {
+    /// The blocks that clients may address.
+    pub blocks: Blocks,
+    pub skipped: Skipped,
+    pub uncompared: Uncompared,
+    pub adaptation: Adaptation,
+}
+
+impl Volume {
+    pub(super) fn new(superblock: &Superblock, settings: &Settings, shares: &IndexShares, now: Time) -> Self {
+        let logical_blocks = superblock.geometry.logical_blocks;
+        let uncompared = Uncompared::new(superblock, settings.knobs.skipped_save_ms);
+        let mut skipped = Skipped::new(shares.skipped, logical_blocks, shares.sieve > 0);
+        skipped.restore(uncompared.skipped(), now);
+        let adaptation = Adaptation::new(settings.adapts_to_duplication, settings.finds_out_of_line());
+        Self { blocks: Blocks(logical_blocks), skipped, uncompared, adaptation }
+    }
+}
