@@ -7,9 +7,9 @@ use std::sync::Arc;
 /// The accountant, and the current charges for what is counted at the end of each step.
 pub(crate) struct Memory {
     pub accountant: Arc<Accountant>,
-    pub dirty_charged: u64,
-    pub log_charged: u64,
-    pub held_charged: u64,
+    dirty_charged: u64,
+    log_charged: u64,
+    held_charged: u64,
 }
 
 impl Memory {

@@ -3,7 +3,7 @@
 use crate::format::unit::{UnitKind, UnitWriter};
 use crate::interface::Class;
 use crate::policy::{STREAMS, Stream};
-use crate::units::{BLOCK_BYTES, count};
+use crate::units::{BLOCK_BYTES, Bytes, count};
 
 /// Counts of one class of device operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,6 +120,69 @@ impl Ledger {
         self.client_writes -= writes.requests;
         self.client_bytes -= writes.bytes;
         self.client_units -= writes.units;
+    }
+
+    /// Counts a write that is durable on completion, if this one is.
+    pub(crate) fn wrote_durably(&mut self, is_durable: bool) {
+        self.device_fua_writes += u64::from(is_durable);
+    }
+
+    /// Counts a flush of the device.
+    pub(crate) fn flushed(&mut self) {
+        self.device_flushes += 1;
+    }
+
+    /// Counts a discard that is sent to the device.
+    pub(crate) fn discarded(&mut self, length: Bytes) {
+        self.device_discards += 1;
+        self.device_discarded_bytes += length.0;
+    }
+
+    /// Counts zeros that are written ahead for the stock of a store in a file.
+    pub(crate) fn filled(&mut self, length: Bytes) {
+        self.wrote(Class::Data, length.0);
+        self.filled_bytes += length.0;
+    }
+
+    /// Counts a read of a client.
+    pub(crate) fn client_read(&mut self, length: Bytes) {
+        self.client_reads += 1;
+        self.client_read_bytes += length.0;
+    }
+
+    /// Counts a flush of a client.
+    pub(crate) fn client_flushed(&mut self) {
+        self.client_flushes += 1;
+    }
+
+    /// Counts a discard of a client, or a request for zeroes.
+    pub(crate) fn client_discarded(&mut self) {
+        self.client_discards += 1;
+    }
+
+    /// Counts a look into the read cache.
+    pub(crate) fn looked_in_cache(&mut self, is_hit: bool) {
+        self.cache_hits += u64::from(is_hit);
+    }
+
+    /// Counts a new block that gets no fingerprint yet.
+    pub(crate) fn deferred(&mut self) {
+        self.deferred += 1;
+    }
+
+    /// Counts a duplicate in a run that is too short to be linked to.
+    pub(crate) fn filtered(&mut self) {
+        self.filtered += 1;
+    }
+
+    /// Counts a duplicate whose block takes no further link.
+    pub(crate) fn overflowed(&mut self) {
+        self.overflows += 1;
+    }
+
+    /// Counts a block whose fingerprint is removed.
+    pub(crate) fn reclaimed(&mut self) {
+        self.reclaimed_blocks += 1;
     }
 }
 

@@ -118,6 +118,13 @@ pub struct Knobs {
     pub ledger_units_max: u64,
 }
 
+impl Knobs {
+    /// Gives the index no more than this.
+    pub(crate) fn limit_index(&mut self, bytes: u64) {
+        self.index_bytes_max = bytes;
+    }
+}
+
 /// The fingerprint pages of a container's blocks: 4 MB of content, an erase block of many cards and drives.
 const CONTAINER_PAGES: u64 = 5;
 /// The bytes of the smallest index: one line of the processor's cache.
@@ -142,6 +149,11 @@ impl Settings {
     pub fn with_knobs(mut self, change: impl FnOnce(&mut Knobs)) -> Self {
         change(&mut self.knobs);
         self
+    }
+
+    /// Has all reads verified from now on.
+    pub(crate) fn verify_all_reads(&mut self) {
+        self.verify_reads = true;
     }
 }
 

@@ -19,6 +19,7 @@
 use super::Proofs;
 use crate::buffer::Slice;
 use crate::format::entry::{FingerprintEntry, MapEntry};
+use crate::format::geometry::Geometry;
 use crate::format::page::{PageId, SECTORS};
 use crate::interface::{Action, Promise, Promised, Trace, Traces};
 use crate::io::{Io, Stage};
@@ -40,21 +41,21 @@ pub(crate) struct Journal {
     /// Promises of the last server that are still to be applied.
     pub to_replay: VecDeque<Promised>,
     /// Traces of which the store has to show one before any of these promises counts.
-    pub traces: Traces,
+    traces: Traces,
     /// Whether the store has shown none of the traces.
-    pub is_set_back: bool,
+    is_set_back: bool,
     /// The contents that prove single promises.
     pub proofs: Proofs,
     /// The number of promises that could not be kept.
-    pub broken: u64,
+    broken: u64,
     /// Held content that is under way to a block, by block: the LBNs that are mapped to it, and the slots in which it will be.
     on_the_way: Map<Pbn, Vec<SlotContent>>,
     /// The end of the log, if one was read.
-    pub log_end: Option<u64>,
+    log_end: Option<u64>,
     /// The trace that the last durable epoch left on the medium.
-    pub trace: Option<Trace>,
+    trace: Option<Trace>,
     /// Acknowledged writes are lost, and the next flush fails for it.
-    pub lost: bool,
+    lost: bool,
 }
 
 /// The promises of one epoch.
@@ -111,6 +112,53 @@ impl Journal {
     /// The numbers of promises in the journal for the open epoch, and for both epochs.
     pub fn records(&self) -> (u64, u64) {
         (self.open.records, self.open.records + self.committing.records)
+    }
+
+    /// Takes over what the last server has left.
+    pub fn take_over(&mut self, promises: Vec<Promised>, traces: Traces, geometry: &Geometry) {
+        self.proofs = Proofs::of(&promises, geometry);
+        self.traces = traces;
+        self.to_replay = promises.into();
+    }
+
+    /// Notes the sequence of the last unit of the log that an opening has read.
+    pub fn log_ends_at(&mut self, sequence: u64) {
+        self.log_end = Some(sequence);
+    }
+
+    /// Identifies the store by this trace, until an epoch of this server is durable.
+    pub fn identify_by(&mut self, trace: Trace) {
+        self.trace = Some(trace);
+    }
+
+    /// Notes that the store has shown one of the traces: it is the one that the last server left.
+    pub fn trace_is_found(&mut self) {
+        self.traces = [None; 2];
+    }
+
+    /// Notes a promise that cannot be kept.
+    pub fn breaks_one(&mut self) {
+        self.broken += 1;
+    }
+
+    /// Takes the number of promises that could not be kept, if there are any. The next flush fails for them.
+    pub fn take_broken(&mut self) -> Option<u64> {
+        let writes = std::mem::take(&mut self.broken);
+        self.lost |= writes > 0;
+        (writes > 0).then_some(writes)
+    }
+
+    /// Forgets the contents that prove promises, since all have been replayed.
+    pub fn forget_proofs(&mut self) {
+        self.proofs = Proofs::default();
+    }
+
+    /// Drops all promises: the store is not the one that the last server left. The next flush fails.
+    pub fn refuse(&mut self) {
+        (self.lost, self.is_set_back) = (true, true);
+        self.traces = [None; 2];
+        self.to_replay.clear();
+        self.proofs = Proofs::default();
     }
 }
 
@@ -174,8 +222,8 @@ impl Journal {
         self.committing = EpochPromises::default();
         self.trace = trace.or(self.trace);
         // Free blocks were kept for these promises.
-        space.changes += 1;
-        io.out.push(Action::Forget { epoch, traces: [self.trace, None] });
+        space.has_changed();
+        io.act(Action::Forget { epoch, traces: [self.trace, None] });
     }
 
     /// A page of the map is about to be written. If that changes the trace of the last durable epoch, both traces are valid from now on.
@@ -184,7 +232,7 @@ impl Journal {
         if sector / count(SECTORS) == id.index {
             let sum = tables.pages.expect(id).content.sum(index(sector % count(SECTORS)));
             let traces = [self.trace, Some(Trace::Map { sector, sum })];
-            io.out.push(Action::Forget { epoch: medium.superblock.last_epoch, traces });
+            io.act(Action::Forget { epoch: medium.superblock.last_epoch, traces });
         }
     }
 
@@ -197,7 +245,7 @@ impl Journal {
     /// The number of contents in the journal, and of those that it names in packs. The next server, whose index is empty, may need a free
     /// block for each, although the content is a duplicate here, or lies in a slot (docs/decisions/0076, 8).
     pub fn contents_promised(&self, io: &Io, tables: &Tables) -> u64 {
-        if io.stage == Stage::Replaying {
+        if io.stage() == Stage::Replaying {
             return 0;
         }
         let blocks = |of_epoch: &EpochPromises| of_epoch.contents + of_epoch.in_doubt;
@@ -219,7 +267,7 @@ impl Journal {
     /// is durable. During replay all promises stay until the last is durable; a range promised again would undo promises that are not
     /// applied yet.
     pub fn promise_again(&mut self, pool: &mut Pool) {
-        if !pool.settings.facts.keeps_journal || pool.io.stage == Stage::Replaying {
+        if !pool.settings.facts.keeps_journal || pool.io.stage() == Stage::Replaying {
             return;
         }
         let (order, epoch) = (self.order, pool.tables.open.number);
@@ -265,7 +313,42 @@ impl Journal {
             promises.push(promise);
         }
         if !promises.is_empty() {
-            pool.io.out.push(Action::Remember(promises));
+            pool.io.act(Action::Remember(promises));
         }
+    }
+
+    /// The traces of which the store has to show one.
+    pub fn traces(&self) -> Traces {
+        self.traces
+    }
+
+    /// Whether the store has shown one of them, or none had to be shown, or it has shown none.
+    pub fn is_checked(&self) -> bool {
+        self.traces == [None; 2]
+    }
+
+    /// Whether the store has shown none of the traces.
+    pub fn is_set_back(&self) -> bool {
+        self.is_set_back
+    }
+
+    /// The trace that the last durable epoch left on the medium.
+    pub fn trace(&self) -> Option<Trace> {
+        self.trace
+    }
+
+    /// The sequence of the last unit of the log, if one was read.
+    pub fn log_end(&self) -> Option<u64> {
+        self.log_end
+    }
+
+    /// Whether acknowledged writes are lost, which no flush has told yet.
+    pub fn has_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Whether that is so. It is told only once.
+    pub fn tells_of_loss(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
     }
 }

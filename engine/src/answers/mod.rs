@@ -165,7 +165,7 @@ impl Answers {
 
     /// Lets a client's flush wait for every epoch with writes that were acknowledged before it (R5).
     pub fn flush(&mut self, pool: &mut Pool, request: RequestId) {
-        pool.io.ledger.client_flushes += 1;
+        pool.io.ledger.client_flushed();
         self.wait_for_commit(pool, request, Wanted::Flush);
     }
 
@@ -173,14 +173,12 @@ impl Answers {
     fn wait_for_commit(&mut self, pool: &mut Pool, request: RequestId, why: Wanted) {
         // A write that waits only because the journal had no room for its promise did not ask for durability, so it does not report the
         // loss.
-        if pool.io.failed || why != Wanted::Space && std::mem::take(&mut self.journal.lost) {
+        if pool.io.has_failed() || why != Wanted::Space && self.journal.tells_of_loss() {
             return pool.space.refuse(&mut pool.io, request, Failure::Io);
         }
         if !pool.tables.open.is_empty() {
-            pool.tables.open.waiters.push(request);
-            if pool.tables.open.wanted.is_none() {
-                pool.tables.open.wanted = Some(why);
-                self.anticipation.wanted(pool.io.now, pool.settings.anticipation_ms, pool.settings.knobs.anticipates_by_shares);
+            if pool.tables.open.wait(request, why) {
+                self.anticipation.wanted(pool.io.now(), pool.settings.anticipation_ms, pool.settings.knobs.anticipates_by_shares);
             }
             return;
         }

@@ -19,7 +19,7 @@ impl Answers {
         (pbn, slot): (Pbn, u8),
         content: NamedContent<'_>,
     ) {
-        if !pool.settings.facts.keeps_journal || pool.io.stage == Stage::Replaying {
+        if !pool.settings.facts.keeps_journal || pool.io.stage() == Stage::Replaying {
             return;
         }
         let (is_held_back, has_block, contents_max) = (

@@ -76,6 +76,37 @@ impl Proofs {
     pub fn has(&self, pbn: Pbn, slot: u8, proof: &FingerprintEntry) -> bool {
         self.found.contains(&(pbn, slot, *proof))
     }
+
+    /// Begins to read the next run of blocks, of which the tables know this.
+    pub fn begin_run(&mut self, first: Pbn, known: Vec<BlockInTables>) {
+        self.runs.pop_front();
+        self.blocks_under_way += count(known.len());
+        self.known.insert(first, known);
+    }
+
+    /// Ends the read of a run. Returns what the tables knew of its blocks.
+    pub fn end_run(&mut self, first: Pbn) -> Vec<BlockInTables> {
+        let known = self.known.remove(&first).unwrap_or_default();
+        self.blocks_under_way -= count(known.len());
+        known
+    }
+
+    /// Notes that this number of blocks has been written again.
+    pub fn are_written(&mut self, blocks: u64) {
+        self.blocks_under_way -= blocks;
+        self.is_unflushed = true;
+    }
+
+    /// Begins a flush, if something was written again. Returns whether that is so.
+    pub fn begin_flush(&mut self) -> bool {
+        self.is_flushing |= self.is_unflushed;
+        std::mem::take(&mut self.is_unflushed)
+    }
+
+    /// Notes that the flush has ended.
+    pub fn flush_ended(&mut self) {
+        self.is_flushing = false;
+    }
 }
 
 impl Proofs {
@@ -96,7 +127,7 @@ impl Proofs {
 
     /// Writes blocks again with the content that was found.
     pub fn write_again(&mut self, pool: &mut Pool, blocks: Vec<(Pbn, Slice)>) {
-        if !pool.io.failed {
+        if !pool.io.has_failed() {
             self.blocks_under_way += count(blocks.len());
             pool.write_blocks(blocks, Class::Data, |_, _, blocks| IoFor::ProvedContent(count(blocks)));
         }

@@ -42,7 +42,7 @@ impl Marking {
                 return;
             }
             let waited = pool.contents.suspects.keep(round.find);
-            pool.io.schedule.ready.extend(waited);
+            pool.io.schedule.extend(waited);
             self.round = None;
         }
     }
@@ -62,8 +62,8 @@ impl Round {
             return false;
         }
         let relies_on = *self.relies_on.get_or_insert(if self.has_changed { pool.io.durability.now() } else { 0 });
-        let is_durable = relies_on <= pool.io.durability.mark;
-        if !is_durable && !pool.medium.is_busy {
+        let is_durable = relies_on <= pool.io.durability.mark();
+        if !is_durable && !pool.medium.is_busy() {
             scheme.update_superblock(pool);
         }
         is_durable

@@ -121,7 +121,7 @@ impl OutOfLine {
     /// Does what somebody asked for.
     #[cold]
     pub fn order(&mut self, store: &mut Store, order: Deduplicate) {
-        let now = store.pool.io.now;
+        let now = store.pool.io.now();
         store.volume.uncompared.pause(&mut store.pool.medium.superblock, order == Deduplicate::Pause, now);
         if let Deduplicate::Range { first, end } = order {
             let end = end.min(Lbn(store.pool.geometry.logical_blocks));
@@ -180,7 +180,7 @@ impl OutOfLine {
         if self.sets_aside_meanwhile(store) {
             self.set_aside_meanwhile(store);
         }
-        if self.rests(store) || self.pause.is_some_and(|until| store.pool.io.now < until) {
+        if self.rests(store) || self.pause.is_some_and(|until| store.pool.io.now() < until) {
             return;
         }
         self.pause = None;
@@ -197,7 +197,7 @@ impl OutOfLine {
                     self.sieve.await_all();
                 }
                 self.stage = OutOfLineStage::Await(store.pool.tables.open.number);
-                store.pool.io.schedule.more_background = true;
+                store.pool.io.schedule.ask_for_background();
             }
             OutOfLineStage::Await(epoch) if !store.pool.tables.is_durable(epoch) => self.wait_for_commit(&store.pool.io),
             OutOfLineStage::Await(_) => {
@@ -206,7 +206,7 @@ impl OutOfLine {
                     self.candidates = self.batch.take_named();
                 }
                 self.stage = OutOfLineStage::Gather;
-                store.pool.io.schedule.more_background = true;
+                store.pool.io.schedule.ask_for_background();
             }
             OutOfLineStage::Gather => self.gather(store),
             OutOfLineStage::Sweep(next) => self.sweep(store, scheme, answers, next),
@@ -230,12 +230,12 @@ impl OutOfLine {
         } else {
             (rate.saturating_mul(share) / 100).max(1)
         };
-        self.pause = Some(store.pool.io.now.plus_ns((reads * 1_000_000_000).div_ceil(rate)));
+        self.pause = Some(store.pool.io.now().plus_ns((reads * 1_000_000_000).div_ceil(rate)));
     }
 
     /// Waits until the open epoch may be durable.
     fn wait_for_commit(&mut self, io: &Io) {
-        self.pause = Some(io.now.plus_ms(COMMIT_MS));
+        self.pause = Some(io.now().plus_ms(COMMIT_MS));
     }
 
     fn end_sweep(&mut self, io: &Io, uncompared: &mut Uncompared, medium: &mut Medium) {
@@ -249,8 +249,13 @@ impl OutOfLine {
     /// Ends with the regions that are under way, unless something of them is still to be compared.
     fn end_if_compared(&self, io: &Io, uncompared: &mut Uncompared, medium: &mut Medium) {
         if self.batch.is_empty() && self.asked.first().is_none() && self.sieve.awaited() == 0 {
-            uncompared.end(&mut medium.superblock, io.now);
+            uncompared.end(&mut medium.superblock, io.now());
         }
+    }
+
+    /// Notes that what it waited for is there.
+    pub fn is_called(&mut self) {
+        self.waits = false;
     }
 }
 
@@ -261,9 +266,9 @@ fn is_urgent(space: &Space, uncompared: &Uncompared) -> bool {
 
 /// The time at which the superblock has to be written again, unless it is being written.
 fn save_at(io: &Io, uncompared: &Uncompared, medium: &Medium) -> Option<Time> {
-    uncompared.save_at(&medium.superblock).filter(|_| !medium.is_busy && !io.is_read_only())
+    uncompared.save_at(&medium.superblock).filter(|_| !medium.is_busy() && !io.is_read_only())
 }
 
 fn is_save_due(io: &Io, uncompared: &Uncompared, medium: &Medium) -> bool {
-    save_at(io, uncompared, medium).is_some_and(|at| at <= io.now)
+    save_at(io, uncompared, medium).is_some_and(|at| at <= io.now())
 }

@@ -47,7 +47,7 @@ impl Parting {
     /// Protects these ranges, and no others that were found before. Ranges beyond the room that the superblock has are left out.
     #[cold]
     pub fn protect(&mut self, io: &mut Io, medium: &mut Medium, geometry: &Geometry, ranges: Vec<ProtectedRange>) {
-        if io.is_read_only() || io.stage != Stage::Serving {
+        if io.is_read_only() || io.stage() != Stage::Serving {
             return;
         }
         let blocks = geometry.logical_blocks;
@@ -63,7 +63,7 @@ impl Parting {
             medium.protect(wanted);
         }
         self.waits = false;
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
     }
 
     /// Forgets the ranges that were found if one of them is not parted yet: the volume is being closed.
@@ -112,7 +112,7 @@ impl Parting {
                 }
             }
         }
-        pool.io.schedule.more_background = true;
+        pool.io.schedule.ask_for_background();
     }
 
     /// Takes what lies before `end` out of the range that is being looked at.

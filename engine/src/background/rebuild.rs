@@ -85,7 +85,7 @@ impl IndexRebuild {
         let pending_reads = self.pending_reads.of_those_under_way();
         *self = Self { waits, goes_again, pending_reads, ..Self::from_granule(newest, pages) };
         space.carriers.begin_again();
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
     }
 
     /// Begins a second pass after a recount: it has shown which blocks have links, so those without a fingerprint can get it.
@@ -99,7 +99,7 @@ impl IndexRebuild {
             let Self { entries, newest, pages, .. } = *self;
             *self = Self { is_second: true, entries, ..Self::from_granule(newest, pages) };
             space.carriers.begin_again();
-            io.schedule.more_background = true;
+            io.schedule.ask_for_background();
         }
     }
 
@@ -116,7 +116,7 @@ impl IndexRebuild {
     /// Does a little of it. `is_recounting`: a recount is still to show which blocks without a fingerprint have links.
     pub fn go_on(&mut self, store: &mut Store, is_recounting: bool) {
         self.waits = false;
-        if self.finished || store.pool.io.stage != Stage::Serving {
+        if self.finished || store.pool.io.stage() != Stage::Serving {
             return;
         }
         for _ in 0..PAGES_A_STEP {
@@ -155,7 +155,7 @@ impl IndexRebuild {
             }
             self.saw_page(&mut store.pool.space);
         }
-        store.pool.io.schedule.more_background = true;
+        store.pool.io.schedule.ask_for_background();
     }
 
     fn saw_page(&mut self, space: &mut Space) {

@@ -27,7 +27,7 @@ impl IndexRebuild {
             self.waits = true;
             return;
         }
-        if self.pending_reads.pause.is_some_and(|until| pool.io.now < until) {
+        if self.pending_reads.pause.is_some_and(|until| pool.io.now() < until) {
             return;
         }
         self.pending_reads.pause = None;
@@ -74,9 +74,9 @@ impl IndexRebuild {
         self.waits = asked > 0;
         if asked > 0 {
             let ms = (cost * 1000).div_ceil(pool.settings.knobs.rebuild_reads_per_second);
-            self.pending_reads.pause = Some(pool.io.now.plus_ms(ms));
+            self.pending_reads.pause = Some(pool.io.now().plus_ms(ms));
         } else {
-            pool.io.schedule.more_background = true;
+            pool.io.schedule.ask_for_background();
         }
     }
 

@@ -73,13 +73,13 @@ impl Recount {
     #[must_use]
     pub fn go_on(&mut self, pool: &mut Pool) -> bool {
         self.waits = false;
-        let (stage, has_waiters) = (pool.io.stage, !pool.space.waiters.is_empty());
+        let (stage, has_waiters) = (pool.io.stage(), !pool.space.waiters.is_empty());
         // A replayed acknowledgement may need a block that only the recount frees.
         let is_time = stage == Stage::Serving || stage == Stage::Replaying && has_waiters;
-        if !self.running() || !is_time || pool.io.failed || pool.io.read_only {
+        if !self.running() || !is_time || pool.io.has_failed() || pool.io.is_opened_to_read() {
             return false;
         }
-        if self.pause.is_some_and(|until| pool.io.now < until) && !has_waiters {
+        if self.pause.is_some_and(|until| pool.io.now() < until) && !has_waiters {
             return false;
         }
         self.pause = None;
@@ -100,7 +100,7 @@ impl Recount {
         self.window = Pbn(first);
         pool.tables.window.begin(self.window, Pbn((first + granules * GRANULE_BLOCKS).min(pool.geometry.data_blocks)));
         self.stage = RecountStage::Map(0);
-        pool.io.schedule.more_background = true;
+        pool.io.schedule.ask_for_background();
     }
 
     fn count_map(&mut self, pool: &mut Pool, mut next: u64) {
@@ -109,7 +109,7 @@ impl Recount {
         for _ in 0..PAGES_A_STEP {
             if next >= pages {
                 self.stage = RecountStage::Compare(self.window.0 / GRANULE_BLOCKS);
-                io.schedule.more_background = true;
+                io.schedule.ask_for_background();
                 return;
             }
             let id = PageId { region: Region::Map, index: next };
@@ -132,7 +132,7 @@ impl Recount {
             self.stage = RecountStage::Map(next);
         }
         let ms = (PAGES_A_STEP * 1000).div_ceil(settings.knobs.recount_pages_per_second.max(1));
-        self.pause = Some(io.now.plus_ms(ms));
+        self.pause = Some(io.now().plus_ms(ms));
     }
 
     /// Compares a granule, if the comparison is exact now.
@@ -140,7 +140,7 @@ impl Recount {
         let Pool { io, tables, space, settle, geometry, .. } = pool;
         let is_apart = tables.has_records();
         if !is_apart && (tables.committing.is_some() || !settle.is_empty() || space.is_reclaiming(&tables.removals)) {
-            self.pause = Some(io.now.plus_ms(1));
+            self.pause = Some(io.now().plus_ms(1));
             return;
         }
         let first = Pbn(granule * GRANULE_BLOCKS);
@@ -148,7 +148,7 @@ impl Recount {
         if first >= window_end {
             self.window = window_end;
             self.stage = RecountStage::Idle;
-            io.schedule.more_background = true;
+            io.schedule.ask_for_background();
             return;
         }
         let names = PageId { region: Region::Fingerprints, index: granule };
@@ -184,7 +184,7 @@ impl Recount {
             }
         }
         self.stage = RecountStage::Compare(granule + 1);
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
     }
 
     fn goes_blind(&mut self, io: &mut Io, tables: &mut Tables) {
@@ -198,20 +198,20 @@ impl Recount {
     /// Ends the recount after the last window. Returns whether the superblock can record that now.
     fn end(&mut self, pool: &mut Pool) -> bool {
         let is_apart = pool.tables.has_records();
-        if pool.medium.is_busy && !is_apart {
-            self.pause = Some(pool.io.now.plus_ms(1));
+        if pool.medium.is_busy() && !is_apart {
+            self.pause = Some(pool.io.now().plus_ms(1));
             return false;
         }
         self.needed = false;
         self.window = Pbn(0);
         pool.tables.window.clear();
-        pool.tables.bits_exact = true;
-        pool.medium.superblock.recount_position = Pbn(0);
+        pool.tables.bits_are_exact();
+        pool.medium.recount_begins_at(Pbn(0));
         pool.io.notice(Notice::Recounted { blocks: self.returned });
         if is_apart {
-            pool.space.returned.is_unsaid = true;
+            pool.space.recount_ended();
         } else {
-            pool.medium.superblock.garbage_possible = false;
+            pool.medium.counts_are_exact();
         }
         true
     }

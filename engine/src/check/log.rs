@@ -52,7 +52,7 @@ impl LiveLog {
         let touches = self.live.touches(id);
         if touches {
             self.live.apply(self.epoch, id, &mut opened.content);
-            opened.blank = false;
+            opened.gets_records();
         }
         touches
     }

@@ -152,8 +152,7 @@ impl<'a> Scan<'a> {
         let written = id.region == Region::Written || self.is_written(id);
         let mut opened = open(&self.superblock.origin, id, self.buffer.block(index(place)), written);
         if !is_readable {
-            (0..SECTORS).for_each(|sector| opened.content.lose_sector(id.region, sector));
-            (opened.damaged, opened.blank) = (0xff, false);
+            opened.lose(id.region);
         }
         self.log.put_right(id, &mut opened);
         opened

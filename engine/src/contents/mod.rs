@@ -31,13 +31,13 @@ pub(crate) struct Contents {
     pub cache: ReadCache,
     pub suspects: Suspects,
     /// Writes that wait to be compared with a stored block, by block. One read is under way for all of them.
-    pub comparing: Map<Pbn, Vec<usize>>,
+    comparing: Map<Pbn, Vec<usize>>,
     /// The blocks that are gathered for the next write of content.
-    pub run: Option<WriteRun>,
+    run: Option<WriteRun>,
     /// Content that is held back.
     pub held: HeldBlocks,
     /// The number of writes of content under way.
-    pub in_flight: u64,
+    in_flight: u64,
 }
 
 impl Contents {
@@ -56,7 +56,7 @@ impl Contents {
     /// Has the tasks go on that wait until a find is kept.
     pub fn end_waits_for_finds(&mut self, io: &mut Io) {
         let waited = self.suspects.end_waiting();
-        io.schedule.ready.extend(waited);
+        io.schedule.extend(waited);
     }
 
     /// Whether all finds are kept that can be.
@@ -66,8 +66,54 @@ impl Contents {
 
     /// Goes on with finds that are not kept, if there are any.
     pub fn go_on_marking(&mut self, io: &mut Io) {
-        if !self.suspects.are_kept() && io.stage == Stage::Serving {
+        if !self.suspects.are_kept() && io.stage() == Stage::Serving {
             io.schedule.push(Task::Mark);
         }
+    }
+
+    /// Begins to gather blocks for the next write.
+    pub fn begin_run(&mut self, run: WriteRun) {
+        debug_assert!(self.run.is_none(), "the run before was sent");
+        self.run = Some(run);
+    }
+
+    /// Counts writes of content that are under way now.
+    pub fn writes_begin(&mut self, writes: u64) {
+        self.in_flight += writes;
+    }
+
+    /// Takes the end of a write of content.
+    pub fn write_ended(&mut self) {
+        self.in_flight -= 1;
+    }
+
+    /// The blocks that are gathered for the next write, if there are any.
+    pub fn run(&mut self) -> Option<&mut WriteRun> {
+        self.run.as_mut()
+    }
+
+    /// Takes them.
+    pub fn take_run(&mut self) -> Option<WriteRun> {
+        self.run.take()
+    }
+
+    /// The number of writes of content under way.
+    pub fn writes_under_way(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Lets a write wait until this block has been read. Returns whether it is the first that does.
+    pub fn compare(&mut self, pbn: Pbn, write: usize) -> bool {
+        let waiting = self.comparing.entry(pbn).or_default();
+        waiting.push(write);
+        waiting.len() == 1
+    }
+
+    /// Takes the writes that wait for this block.
+    ///
+    /// # Panics
+    /// When none does.
+    pub fn end_comparing(&mut self, pbn: Pbn) -> Vec<usize> {
+        self.comparing.remove(&pbn).expect("a write that compares is listed")
     }
 }

@@ -97,20 +97,20 @@ impl Engine {
     /// Goes on when a write of new content has ended.
     fn content_written(&mut self, io: IoId, (first, blocks): (Pbn, u64), stamp: u64, is_good: bool) {
         let Self { store, answers, scheme, .. } = self;
-        store.pool.contents.in_flight -= 1;
+        store.pool.contents.write_ended();
         scheme.content_arrived(io);
-        store.pool.io.durability.content = stamp;
+        store.pool.io.durability.content_written(stamp);
         for pbn in (0..blocks).map(|i| first + i) {
             let pending = store.pool.space.pending.get_mut(pbn).expect("content in flight is fresh");
             // After a failure, too: see `release_unsent_content`.
-            pending.held = None;
+            pending.drop_content();
             if is_good && !pending.waits {
                 store.pool.space.forget_pending(pbn);
             }
             answers.journal.content_lies_there(&mut store.pool, pbn, is_good);
             answers.content_arrived(&mut store.pool, pbn, is_good);
         }
-        store.pool.space.changes += 1;
+        store.pool.space.has_changed();
         store.pool.tables.commit_may_go_on(&mut store.pool.io);
     }
 
@@ -123,7 +123,7 @@ impl Engine {
             self.after_any_flush();
         }
         let Self { store, answers, scheme, recovery, .. } = self;
-        let failed = store.pool.io.failed;
+        let failed = store.pool.io.has_failed();
         match why {
             FlushFor::CommitContent | FlushFor::CommitLinks if failed => {}
             FlushFor::CommitContent | FlushFor::CommitLinks => {
@@ -156,10 +156,10 @@ impl Engine {
     fn after_any_flush(&mut self) {
         let store = &mut self.store;
         store.pool.contents.go_on_marking(&mut store.pool.io);
-        let mark = store.pool.io.durability.mark;
+        let mark = store.pool.io.durability.mark();
         while store.pool.io.durability.removed.front().is_some_and(|(stamp, _)| *stamp <= mark) {
             let Some((_, blocks)) = store.pool.io.durability.removed.pop_front() else { break };
-            store.pool.tables.removals.sent -= count(blocks.len());
+            store.pool.tables.removals.are_durable(blocks.len());
             store.pool.space.reclaimed(blocks[0].0 / GRANULE_BLOCKS);
             store.pool.settle.unlink(blocks);
             store.pool.io.schedule.push(Task::Settle);
@@ -178,8 +178,7 @@ impl Engine {
         match ios.end(io) {
             // A discard may fail: then it has discarded nothing.
             Some(IoFor::Discard { first, blocks }) => {
-                space.discards -= 1;
-                (0..blocks).for_each(|i| space.unpin(first + i));
+                space.discard_ended(first, blocks);
             }
             Some(IoFor::Fill { first, blocks }) => space.stock_filled(ios, first, blocks, result.is_ok()),
             _ => debug_assert!(false, "a discard that nobody asked for ended"),
@@ -189,7 +188,7 @@ impl Engine {
     /// Goes on with the replay of the acknowledgement journal.
     pub(super) fn go_on_replaying(&mut self) {
         let Self { store, requests, answers, scheme, .. } = self;
-        if store.pool.io.stage == Stage::Replaying {
+        if store.pool.io.stage() == Stage::Replaying {
             Recovery::go_on_replaying(&mut store.pool, scheme, answers, requests);
             if Recovery::is_replayed(&mut store.pool, answers) {
                 self.serve();

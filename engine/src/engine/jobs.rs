@@ -21,7 +21,7 @@ pub(super) const JOBS: [Job; 9] = [
     Job {
         name: "scan of refs pages",
         needs_service: false,
-        rests: |engine| engine.store.pool.space.scan_waits || engine.store.pool.space.scan_complete(),
+        rests: |engine| engine.store.pool.space.does_scan_wait() || engine.store.pool.space.scan_complete(),
         go_on: Engine::scan_refs,
     },
     Job {
@@ -76,7 +76,7 @@ pub(super) const JOBS: [Job; 9] = [
 impl Job {
     /// Whether it is this job's turn.
     pub fn has_turn(&self, engine: &Engine) -> bool {
-        (!self.needs_service || engine.store.pool.io.stage == Stage::Serving) && !(self.rests)(engine)
+        (!self.needs_service || engine.store.pool.io.stage() == Stage::Serving) && !(self.rests)(engine)
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     /// A volume at that stage of its life that has work for every job.
     fn at(stage: Stage) -> Engine {
         let mut engine = crate::test_kit::engine();
-        engine.store.pool.io.stage = stage;
+        engine.store.pool.io.enter(stage);
         engine.store.pool.space.store_has(&mut engine.store.pool.io, StoreRoom { is_short: true, ..StoreRoom::default() });
         engine.background.recount = Recount::new(true, Pbn(0));
         engine.store.pool.space.waiters.push_back(0);
@@ -108,7 +108,7 @@ mod tests {
         let all = ["scan of refs pages", "index rebuild", "recount", "giving back", "blocks for those that wait"];
         let mut engine = at(Stage::Serving);
         assert_eq!(turns(&engine), all);
-        engine.store.pool.space.scan_waits = true;
+        engine.store.pool.space.let_scan_wait(true);
         assert_eq!(turns(&engine), all[1..]);
         engine.background.rebuild.waits = true;
         assert_eq!(turns(&engine), all[2..]);
@@ -128,11 +128,11 @@ mod tests {
         let asks_for_pages = |stage, all_wait| {
             let mut engine = at(stage);
             engine.store.pool.space.waiters.clear();
-            engine.store.pool.space.scan_waits = all_wait;
+            engine.store.pool.space.let_scan_wait(all_wait);
             engine.background.rebuild.waits = all_wait;
             engine.background.recount.waits = all_wait;
             engine.background();
-            !engine.store.pool.io.out.is_empty()
+            !engine.store.pool.io.actions().is_empty()
         };
         assert!(asks_for_pages(Stage::Serving, false) && asks_for_pages(Stage::Replaying, false));
         assert!(!asks_for_pages(Stage::Serving, true), "each waits for a page that it has asked for");
@@ -148,7 +148,7 @@ mod tests {
             let accountant = &engine.store.pool.memory.accountant;
             accountant.take(Part::Pages, accountant.limit(Part::Pages) + pages_too_many);
             engine.background();
-            !engine.store.pool.io.out.is_empty()
+            !engine.store.pool.io.actions().is_empty()
         };
         assert!(goes_on(false, 0) && goes_on(false, 1) && goes_on(true, 0) && !goes_on(true, 1));
     }

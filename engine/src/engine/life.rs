@@ -29,9 +29,7 @@ impl Engine {
     /// found while the volume opens, or later, when a page is loaded.
     pub(super) fn log_is_damaged(&mut self, last: Epoch) {
         let store = &mut self.store;
-        store.pool.tables.proved_only = Some(last);
-        store.pool.tables.committed.iter_mut().for_each(|committed| committed.is_end_known = false);
-        store.pool.settings.verify_reads = true;
+        store.pool.serve_only_proved(last);
         self.fail("a damaged log");
         self.recovery.give_up();
         self.serve();
@@ -48,13 +46,13 @@ impl Engine {
     #[cold]
     pub(super) fn serve(&mut self) {
         let Self { store, scheme, .. } = self;
-        if matches!(store.pool.io.stage, Stage::Opening | Stage::Replaying) {
-            store.pool.io.stage = Stage::Serving;
+        if matches!(store.pool.io.stage(), Stage::Opening | Stage::Replaying) {
+            store.pool.io.enter(Stage::Serving);
             store.pool.io.notice(Notice::Serving);
             store.pool.io.schedule.push(Task::Admit);
             store.pool.contents.go_on_marking(&mut store.pool.io);
             // The opening may have found more than memory is meant for, and the next write may be far off.
-            if !store.pool.io.failed && !store.pool.io.read_only {
+            if !store.pool.io.has_failed() && !store.pool.io.is_opened_to_read() {
                 scheme.serves(&mut store.pool);
             }
         }
@@ -69,10 +67,10 @@ impl Engine {
     #[cold]
     pub(super) fn fail_with(&mut self, notice: Notice) {
         let Self { store, requests, answers, .. } = self;
-        if store.pool.io.failed {
+        if store.pool.io.has_failed() {
             return;
         }
-        store.pool.io.failed = true;
+        store.pool.io.fail();
         store.pool.io.notice(notice);
         store.pool.release_unsent_content();
         answers.fail_waiters(&mut store.pool.io, &mut store.pool.tables, &mut store.pool.space, Failure::Io);
@@ -105,7 +103,7 @@ impl Engine {
 
     /// Writes the superblock for its ledger; if an update is under way, the next commit does.
     pub(super) fn save_ledger(&mut self) {
-        self.store.pool.medium.updates.is_asked = !self.store.pool.io.is_read_only();
+        self.store.pool.medium.ask_for_update(!self.store.pool.io.is_read_only());
         if self.store.pool.medium.is_ledger_update_due(&self.store.pool.io, self.store.pool.settings.knobs.ledger_units_max) {
             self.scheme.update_superblock(&mut self.store.pool);
         }
@@ -124,7 +122,7 @@ impl Engine {
     /// Goes on with the commit.
     pub(super) fn go_on_committing(&mut self) {
         let Self { store, answers, scheme, .. } = self;
-        if !store.pool.io.failed {
+        if !store.pool.io.has_failed() {
             let progress = scheme.go_on(&mut store.pool, answers);
             self.commit_progressed(progress);
         }
@@ -133,8 +131,8 @@ impl Engine {
     /// Goes on with a checkpoint.
     pub(super) fn go_on_with_checkpoint(&mut self) {
         let Self { store, answers, scheme, recovery, .. } = self;
-        if store.pool.io.failed {
-            if scheme.has_checkpoint() && store.pool.io.stage == Stage::Opening {
+        if store.pool.io.has_failed() {
+            if scheme.has_checkpoint() && store.pool.io.stage() == Stage::Opening {
                 let then = recovery.fail(&mut store.pool.io, scheme, answers);
                 self.go_on_opening(Ok(then));
             }
@@ -167,7 +165,7 @@ impl Engine {
         if let Some(notice) = self.store.pool.medium.other_server(front, result) {
             self.fail_with(notice);
         }
-        if self.store.pool.io.failed {
+        if self.store.pool.io.has_failed() {
             self.store.pool.medium.drop_update();
             return self.superblock_flushed();
         }
@@ -177,35 +175,35 @@ impl Engine {
     /// Flushes once both copies of the superblock are written.
     pub(super) fn superblock_copy_written(&mut self) {
         let store = &mut self.store;
-        store.pool.medium.writes_left -= 1;
-        if store.pool.io.failed {
+        store.pool.medium.copy_written();
+        if store.pool.io.has_failed() {
             return self.superblock_flushed();
         }
-        if store.pool.medium.writes_left == 0 {
+        if !store.pool.medium.are_copies_under_way() {
             store.pool.io.flush(FlushFor::Superblock);
         }
     }
 
     /// Goes on when a superblock update is durable (or the volume has failed).
     pub(super) fn superblock_flushed(&mut self) {
-        self.store.pool.medium.is_busy = false;
-        if !self.store.pool.io.failed {
+        self.store.pool.medium.update_ended();
+        if !self.store.pool.io.has_failed() {
             self.store.pool.medium.update_is_durable();
         }
         self.store.pool.contents.go_on_marking(&mut self.store.pool.io);
         let reached = self.scheme.superblock_written(&mut self.store.pool);
         self.checkpoint_progressed(Ok(reached));
         let Self { store, answers, scheme, recovery, .. } = self;
-        if store.pool.medium.is_busy {
+        if store.pool.medium.is_busy() {
             // The end of a checkpoint has begun another.
             return;
         }
-        match store.pool.io.stage {
+        match store.pool.io.stage() {
             Stage::Opening => {
                 let then = recovery.superblock_written(&mut store.pool, scheme, answers);
                 self.go_on_opening(Ok(then));
             }
-            Stage::ClosingSuperblock if store.pool.medium.writes_left == 0 => self.closed(),
+            Stage::ClosingSuperblock if !store.pool.medium.are_copies_under_way() => self.closed(),
             _ => {}
         }
     }
@@ -219,21 +217,21 @@ impl Engine {
 
     /// Begins to close when that was asked for and no request waits for an answer any more; goes on with closing.
     fn close_if_asked(&mut self) {
-        if !self.close_asked || self.store.pool.io.stage.is_before_service() {
+        if !self.close_asked || self.store.pool.io.stage().is_before_service() {
             return;
         }
-        if self.store.pool.io.stage == Stage::Serving
+        if self.store.pool.io.stage() == Stage::Serving
             && self.requests.are_none()
             && self.store.pool.contents.is_damage_kept(&self.store.pool.io)
         {
-            self.store.pool.io.stage = Stage::ClosingEpochs;
+            self.store.pool.io.enter(Stage::ClosingEpochs);
         }
         self.go_on_closing();
     }
 
     /// Goes on with closing, if that has begun.
     pub(super) fn go_on_closing_if_begun(&mut self) {
-        if self.store.pool.io.stage.is_closing() {
+        if self.store.pool.io.stage().is_closing() {
             self.go_on_closing();
         }
     }
@@ -241,19 +239,19 @@ impl Engine {
     #[cold]
     fn go_on_closing(&mut self) {
         let Self { store, scheme, .. } = self;
-        if store.pool.io.failed && store.pool.io.stage.is_closing() && store.pool.io.stage != Stage::Closed {
+        if store.pool.io.has_failed() && store.pool.io.stage().is_closing() && store.pool.io.stage() != Stage::Closed {
             return self.closed();
         }
-        match store.pool.io.stage {
+        match store.pool.io.stage() {
             Stage::ClosingEpochs => {
                 let idle = store.pool.tables.open.is_empty() && store.pool.tables.committing.is_none() && store.pool.settle.is_empty();
-                if idle && store.pool.io.read_only {
+                if idle && store.pool.io.is_opened_to_read() {
                     self.closed();
                 } else if idle && scheme.owes(&mut store.pool.io, &mut store.pool.tables, &store.pool.space) {
                     // It waits until the log is empty: then all that it says is on the pages.
-                } else if idle && !store.pool.medium.is_busy {
+                } else if idle && !store.pool.medium.is_busy() {
                     store.pool.space.discard_freed(&mut store.pool.io, &mut store.pool.tables, true);
-                    store.pool.io.stage = Stage::ClosingPages;
+                    store.pool.io.enter(Stage::ClosingPages);
                     self.go_on_closing();
                 }
             }
@@ -269,7 +267,7 @@ impl Engine {
     fn flush_when_sent(&mut self, next: Stage) {
         self.write_all_dirty();
         if !self.store.pool.tables.are_pages_under_way() {
-            self.store.pool.io.stage = next;
+            self.store.pool.io.enter(next);
             self.store.pool.io.flush(FlushFor::Closing);
         }
     }
@@ -285,24 +283,26 @@ impl Engine {
     /// Goes on with closing after a flush.
     pub(super) fn closing_flushed(&mut self) {
         let Self { store, scheme, answers, background, .. } = self;
-        if store.pool.io.failed {
+        if store.pool.io.has_failed() {
             return self.go_on_closing();
         }
-        match store.pool.io.stage {
+        match store.pool.io.stage() {
             Stage::ClosingPagesFlush => {
-                store.pool.io.stage = Stage::ClosingBits;
+                store.pool.io.enter(Stage::ClosingBits);
                 store.pool.tables.set_written_bits(&mut store.pool.io);
                 self.go_on_closing();
             }
             Stage::ClosingBitsFlush => {
-                store.pool.io.stage = Stage::ClosingSuperblock;
-                store.pool.medium.superblock.clean = true;
+                store.pool.io.enter(Stage::ClosingSuperblock);
+                store.pool.medium.superblock.close();
                 scheme.close_superblock(&mut store.pool.tables, &mut store.pool.medium);
                 // The next opening goes on with these.
-                store.pool.medium.superblock.recount_position = background.recount.position();
+                store.pool.medium.recount_begins_at(background.recount.position());
                 background.scrub.closes(&mut store.pool.medium);
                 background.parting.closes(&mut store.pool.medium, answers);
-                store.pool.medium.superblock.garbage_possible &= !store.pool.space.returned.is_unsaid;
+                if store.pool.space.is_recount_unsaid() {
+                    store.pool.medium.counts_are_exact();
+                }
                 store.pool.write_superblock();
             }
             _ => {}
@@ -311,7 +311,7 @@ impl Engine {
 
     fn closed(&mut self) {
         let io = &mut self.store.pool.io;
-        io.stage = Stage::Closed;
-        io.out.push(Action::Closed { clean: !io.failed });
+        io.enter(Stage::Closed);
+        io.act(Action::Closed { clean: !io.has_failed() });
     }
 }

@@ -89,9 +89,9 @@ impl Engine {
     /// Takes one event, and appends the actions that follow from it to `out`.
     pub fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         let Self { store, requests, answers, scheme, .. } = self;
-        store.pool.io.now = store.pool.io.now.max(now);
-        std::mem::swap(&mut store.pool.io.out, out);
-        if store.pool.io.stage == Stage::Created {
+        store.pool.io.advance_to(now);
+        store.pool.io.swap_actions(out);
+        if store.pool.io.stage() == Stage::Created {
             Recovery::begin(&mut store.pool.io, &store.pool.tables, &store.pool.medium);
         }
         store.pool.space.wake_granules();
@@ -111,7 +111,7 @@ impl Engine {
                     scheme.compressed(&mut store.pool, answers, io, pbn, data);
                 }
             }
-            Event::Tick => store.pool.io.schedule.wake = None,
+            Event::Tick => store.pool.io.schedule.is_called(),
             Event::StoreRoom(room) => store.pool.space.store_has(&mut store.pool.io, room),
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::StoreFailed => self.fail("a read or write of the guard block or the notes"),
@@ -128,6 +128,6 @@ impl Engine {
             }
         }
         self.run();
-        std::mem::swap(&mut self.store.pool.io.out, out);
+        self.store.pool.io.swap_actions(out);
     }
 }

@@ -19,10 +19,10 @@ impl Engine {
             ledger: store.pool.io.ledger.clone(),
             phase: self.phase(),
             opening: self.progress(),
-            failed: store.pool.io.failed,
+            failed: store.pool.io.has_failed(),
             read_only: store.pool.io.is_read_only(),
-            full: space.shows_full(gone.blocks, store.pool.io.stage),
-            full_on_host: space.is_full_on_host(store.pool.io.stage),
+            full: space.shows_full(gone.blocks, store.pool.io.stage()),
+            full_on_host: space.is_full_on_host(store.pool.io.stage()),
             data_blocks: geometry.data_blocks,
             logical_blocks: geometry.logical_blocks,
             reserve_blocks: geometry.reserve_blocks,
@@ -60,7 +60,7 @@ impl Engine {
     /// Whether acknowledged writes of the last server are lost, and no flush has failed yet to report it.
     #[must_use]
     pub fn owes_word_of_loss(&self) -> bool {
-        self.answers.journal.lost
+        self.answers.journal.has_lost()
     }
 
     /// The counts since the volume was opened.
@@ -90,7 +90,7 @@ impl Engine {
     /// The volume's work for its own consistency, in one word: for reports, and for the explorer's table.
     #[must_use]
     pub fn phase(&self) -> &'static str {
-        self.store.pool.io.stage.name().or_else(|| self.scheme.phase()).unwrap_or("idle")
+        self.store.pool.io.stage().name().or_else(|| self.scheme.phase()).unwrap_or("idle")
     }
 
     /// The geometry of the volume.

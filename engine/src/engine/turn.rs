@@ -18,18 +18,18 @@ impl Engine {
     pub(super) fn run(&mut self) {
         let mut background = true;
         loop {
-            while let Some(task) = self.store.pool.io.schedule.ready.pop_front() {
+            while let Some(task) = self.store.pool.io.schedule.pop() {
                 self.perform(task);
             }
             let Self { store, requests, answers, scheme, .. } = self;
             requests.drain_admission(store, scheme, answers);
-            if store.pool.io.schedule.ready.is_empty() && std::mem::take(&mut background) {
+            if store.pool.io.schedule.is_idle() && std::mem::take(&mut background) {
                 self.background();
             }
-            if !self.store.pool.io.schedule.ready.is_empty() {
+            if !self.store.pool.io.schedule.is_idle() {
                 continue;
             }
-            if self.close_asked || self.store.pool.io.stage == Stage::Replaying {
+            if self.close_asked || self.store.pool.io.stage() == Stage::Replaying {
                 self.close_or_serve();
             }
             self.scheme.retry_starved(&mut self.store.pool.io, &mut self.store.pool.tables, &mut self.store.pool.space);
@@ -38,10 +38,10 @@ impl Engine {
                 self.end_waits_for_store();
             }
             let store = &mut self.store;
-            if !store.pool.io.failed && store.pool.io.stage.commits() {
+            if !store.pool.io.has_failed() && store.pool.io.stage().commits() {
                 store.pool.tables.write_back(&mut store.pool.io);
             }
-            if store.pool.io.schedule.ready.is_empty() {
+            if store.pool.io.schedule.is_idle() {
                 break;
             }
         }
@@ -57,7 +57,7 @@ impl Engine {
     #[cold]
     fn end_waits_for_store(&mut self) {
         let Self { store, requests, answers, .. } = self;
-        if store.pool.io.failed || store.pool.io.stage != Stage::Serving {
+        if store.pool.io.has_failed() || store.pool.io.stage() != Stage::Serving {
             return;
         }
         if !store.pool.space.waiters.is_empty() || requests.are_admissions_waiting() {
@@ -77,7 +77,7 @@ impl Engine {
     #[cold]
     fn write_back_early(&mut self) {
         let Self { store, scheme, .. } = self;
-        let may_write = !store.pool.io.failed && !store.pool.io.stage.is_before_service();
+        let may_write = !store.pool.io.has_failed() && !store.pool.io.stage().is_before_service();
         if may_write && store.pool.tables.write_back_early(&mut store.pool.io) {
             scheme.confirm(&mut store.pool);
         }
@@ -104,7 +104,7 @@ impl Engine {
             Task::Mark => self.mark_suspects(),
             Task::Part => self.part_blocks(),
             Task::Scan => {
-                store.pool.space.scan_waits = false;
+                store.pool.space.scan_may_go_on();
                 self.scan_refs();
             }
             Task::Bits => store.pool.tables.set_written_bits(&mut store.pool.io),
@@ -119,7 +119,11 @@ impl Engine {
     /// Seals the open epoch if it is time.
     fn commit_if_due(&mut self) {
         let store = &mut self.store;
-        if store.pool.tables.committing.is_some() || store.pool.io.failed || !store.pool.io.stage.commits() || store.pool.is_behind() {
+        if store.pool.tables.committing.is_some()
+            || store.pool.io.has_failed()
+            || !store.pool.io.stage().commits()
+            || store.pool.is_behind()
+        {
             return;
         }
         store.pool.space.reclaim_if_low(&mut store.pool.io, &store.pool.tables.removals);
@@ -137,9 +141,9 @@ impl Engine {
     /// Gives each job of the background its turn. A job that could go on at once asks for a call at once.
     pub(super) fn background(&mut self) {
         let Self { store, requests, .. } = self;
-        store.pool.io.schedule.more_background = false;
-        let stage = store.pool.io.stage;
-        if !matches!(stage, Stage::Serving | Stage::Replaying) || store.pool.io.failed {
+        store.pool.io.schedule.begin_background();
+        let stage = store.pool.io.stage();
+        if !matches!(stage, Stage::Serving | Stage::Replaying) || store.pool.io.has_failed() {
             return;
         }
         let clients_wait = requests.are_under_way() || store.pool.tables.committing.is_some();
@@ -149,7 +153,7 @@ impl Engine {
         for job in &JOBS {
             if job.has_turn(self) {
                 (job.go_on)(self);
-                debug_assert!(self.store.pool.io.stage == stage, "{} has changed the stage of the volume", job.name);
+                debug_assert!(self.store.pool.io.stage() == stage, "{} has changed the stage of the volume", job.name);
             }
         }
     }
@@ -177,8 +181,8 @@ impl Engine {
     /// Finds duplicates out of line.
     pub(super) fn work_out_of_line(&mut self) {
         let Self { store, scheme, answers, background, .. } = self;
-        background.out_of_line.waits = false;
-        if store.pool.io.stage == Stage::Serving && !store.pool.io.failed {
+        background.out_of_line.is_called();
+        if store.pool.io.stage() == Stage::Serving && !store.pool.io.has_failed() {
             background.out_of_line.go_on(store, scheme, answers);
         }
     }
@@ -186,8 +190,8 @@ impl Engine {
     /// Looks for damage.
     pub(super) fn scrub(&mut self) {
         let Self { store, scheme, background, .. } = self;
-        background.scrub.waits = false;
-        if store.pool.io.stage == Stage::Serving && !store.pool.io.failed {
+        background.scrub.is_called();
+        if store.pool.io.stage() == Stage::Serving && !store.pool.io.has_failed() {
             background.scrub.go_on(&mut store.pool, scheme);
         }
     }
@@ -196,7 +200,7 @@ impl Engine {
     #[cold]
     fn mark_suspects(&mut self) {
         let Self { store, scheme, background, .. } = self;
-        if store.pool.io.stage == Stage::Serving {
+        if store.pool.io.stage() == Stage::Serving {
             background.marking.go_on(&mut store.pool, scheme);
         }
     }
@@ -205,14 +209,14 @@ impl Engine {
     #[cold]
     pub(super) fn part_blocks(&mut self) {
         let Self { store, requests, answers, background, .. } = self;
-        if store.pool.io.stage == Stage::Serving {
+        if store.pool.io.stage() == Stage::Serving {
             background.parting.go_on(&mut store.pool, requests, answers);
         }
     }
 
     /// Enters decrements and fingerprints in their pages, as far as these are in memory.
     fn settle(&mut self) {
-        if self.store.pool.io.failed {
+        if self.store.pool.io.has_failed() {
             return;
         }
         self.store.pool.settle_all();
@@ -231,7 +235,7 @@ impl Engine {
     fn reclaim(&mut self) {
         let Self { store, scheme, .. } = self;
         store.pool.reclaim(scheme.room_for_records(&store.pool.tables));
-        if store.pool.io.stage.commits() {
+        if store.pool.io.stage().commits() {
             self.find_space_for_waiters();
         }
     }
@@ -261,16 +265,16 @@ impl Engine {
     #[inline(never)]
     pub(super) fn find_space_for_waiters(&mut self) {
         let Self { store, requests, answers, scheme, background, .. } = self;
-        if store.pool.space.waiters.is_empty() || store.pool.space.store_may_have_more(store.pool.io.stage) {
+        if store.pool.space.waiters.is_empty() || store.pool.space.store_may_have_more(store.pool.io.stage()) {
             return;
         }
         store.pool.space.prepare_free_blocks(&mut store.pool.io, &mut store.pool.tables);
-        if store.pool.space.waiters.is_empty() || !store.pool.io.schedule.ready.is_empty() || store.pool.space.search_waits() {
+        if store.pool.space.waiters.is_empty() || !store.pool.io.schedule.is_idle() || store.pool.space.search_waits() {
             return;
         }
         let looking = store.pool.space.is_searching() && store.pool.space.census.free > 0;
         if looking && !store.pool.space.has_ready() {
-            store.pool.io.schedule.more_background = true;
+            store.pool.io.schedule.ask_for_background();
             return;
         }
         let is_idle = store.pool.tables.committing.is_none() && store.pool.tables.open.is_empty() && store.pool.settle.is_empty();
@@ -292,14 +296,12 @@ impl Engine {
             return;
         }
         // All try once more: the block below a write of a part may have changed since, and then that write unpins it.
-        if space.last_try != space.changes {
-            space.changes += 1;
-            space.last_try = space.changes;
+        if space.begin_last_try() {
             return space.wake_waiters(io);
         }
         if !space.is_full() {
             // The work out of line may make room.
-            io.schedule.more_background = true;
+            io.schedule.ask_for_background();
         }
         if let Some(failure) = space.no_room(io) {
             requests.go_without_space(&mut store.pool, answers, failure);
@@ -321,25 +323,24 @@ impl Engine {
     fn set_wake(&mut self) {
         let at = self.next_deadline();
         let io = &mut self.store.pool.io;
-        if at != io.schedule.wake {
-            io.schedule.wake = at;
-            io.out.extend(at.map(|at| Action::Wake { at }));
+        if io.schedule.ask_for_call(at) {
+            at.into_iter().for_each(|at| io.act(Action::Wake { at }));
         }
     }
 
     /// The next time at which something is due by time alone.
     fn next_deadline(&self) -> Option<Time> {
         let Self { store, answers, scheme, background, .. } = self;
-        let (io, now) = (&store.pool.io, store.pool.io.now);
-        if io.failed {
+        let (io, now) = (&store.pool.io, store.pool.io.now());
+        if io.has_failed() {
             return store.pool.space.full_deadline(io);
         }
-        if matches!(io.stage, Stage::Created | Stage::Opening) {
+        if matches!(io.stage(), Stage::Created | Stage::Opening) {
             return None;
         }
         let open = &store.pool.tables.open;
         const NEVER: Time = Time(u64::MAX);
-        let mut first = if io.schedule.more_background { now } else { NEVER };
+        let mut first = if io.schedule.asks_for_background() { now } else { NEVER };
         let mut due = |at: Option<Time>| first = first.min(at.unwrap_or(NEVER));
         // While a commit waits for packs, or for pages of earlier epochs, no timer makes it go on.
         if store.pool.tables.committing.is_none() && !open.is_empty() && !open.is_due && !store.pool.is_behind() {
@@ -351,7 +352,7 @@ impl Engine {
         if store.pool.space.gives_back() {
             due(store.pool.space.give_back_at(io, scheme.has_unlinked()).filter(|&at| at > now));
         }
-        if io.stage == Stage::Serving {
+        if io.stage() == Stage::Serving {
             due(background.recount.next_at());
             due(background.rebuild.next_at());
             due(background.out_of_line.next_at(store));

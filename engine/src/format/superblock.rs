@@ -8,6 +8,7 @@
 //!    it fits the device is for `copies` to say.
 
 mod bounds;
+mod changes;
 mod coding;
 mod content;
 mod fields;

@@ -13,15 +13,15 @@ use std::collections::VecDeque;
 pub(crate) struct Durability {
     completed: u64,
     /// Every write with this number or a lower one is durable.
-    pub mark: u64,
+    mark: u64,
     /// The number of the last content write.
-    pub content: u64,
+    content: u64,
     /// The number of the last refs page write.
-    pub refs: u64,
+    refs: u64,
     /// The number of the last write of a page of *written*.
-    pub bits_stamp: u64,
+    bits_stamp: u64,
     /// Writes of pages of *written* under way.
-    pub bits_in_flight: u32,
+    bits_in_flight: u32,
     /// First writes of pages, in order of their numbers. When the write is durable, the page's bit may be set.
     pub bits: VecDeque<(u64, PageId)>,
     /// Pages whose bit may be set.
@@ -50,5 +50,51 @@ impl Durability {
     /// Takes note of a flush that noted `mark`.
     pub fn flushed(&mut self, mark: u64) {
         self.mark = self.mark.max(mark);
+    }
+
+    /// Notes the number of a write of content that has completed.
+    pub fn content_written(&mut self, number: u64) {
+        self.content = number;
+    }
+
+    /// Notes the number of a write of a refs page that has completed.
+    pub fn refs_written(&mut self, number: u64) {
+        self.refs = number;
+    }
+
+    /// Notes that a page of *written* is under way.
+    pub fn bits_are_sent(&mut self) {
+        self.bits_in_flight += 1;
+    }
+
+    /// Notes the number of a write of a page of *written* that has completed.
+    pub fn bits_written(&mut self, number: u64) {
+        self.bits_stamp = number;
+        self.bits_in_flight -= 1;
+    }
+
+    /// Every write with this number or a lower one is durable.
+    pub fn mark(&self) -> u64 {
+        self.mark
+    }
+
+    /// The number of the last write of content.
+    pub fn last_content(&self) -> u64 {
+        self.content
+    }
+
+    /// The number of the last write of a refs page.
+    pub fn last_refs(&self) -> u64 {
+        self.refs
+    }
+
+    /// The number of the last write of a page of *written*.
+    pub fn last_bits(&self) -> u64 {
+        self.bits_stamp
+    }
+
+    /// Whether writes of pages of *written* are under way.
+    pub fn are_bits_under_way(&self) -> bool {
+        self.bits_in_flight > 0
     }
 }

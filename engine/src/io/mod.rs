@@ -42,8 +42,8 @@ impl Arrived {
 /// The operations under way, and the actions that the step returns at its end.
 pub(crate) struct Io {
     /// The time of this step.
-    pub now: Time,
-    pub out: Vec<Action>,
+    now: Time,
+    out: Vec<Action>,
     under_way: Map<IoId, IoFor>,
     next: u64,
     home: Arc<dyn Home>,
@@ -51,15 +51,15 @@ pub(crate) struct Io {
     pub ledger: Ledger,
     /// The tasks with which the engine itself continues.
     pub schedule: Schedule,
-    pub stage: Stage,
+    stage: Stage,
     /// A write or a flush has failed.
-    pub failed: bool,
+    failed: bool,
     /// The volume was opened to be read only: nothing is written.
-    pub read_only: bool,
+    read_only: bool,
     /// A counter of the volume is used up (`store/counters.rs`).
-    pub used_up: bool,
+    used_up: bool,
     /// The device has not been flushed since the volume was opened, so nothing is read from it (R8).
-    pub unflushed: bool,
+    unflushed: bool,
 }
 
 impl Io {
@@ -80,6 +80,35 @@ impl Io {
             used_up: false,
             unflushed: false,
         }
+    }
+
+    /// The time of this step.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Whether a write or a flush has failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether the volume was opened to be read only: nothing is written.
+    pub fn is_opened_to_read(&self) -> bool {
+        self.read_only
+    }
+
+    /// Whether no read is answered, since what it would say may be lost.
+    pub fn refuses_reads(&self) -> bool {
+        self.unflushed
+    }
+
+    /// Whether a counter of the volume is used up (`store/counters.rs`).
+    pub fn are_counters_used_up(&self) -> bool {
+        self.used_up
     }
 
     /// Registers an operation, and returns its number.
@@ -111,7 +140,7 @@ impl Io {
         let bytes = data.iter().map(Slice::length).sum();
         let fua = matches!(what, IoFor::Units { fua: true, .. });
         self.ledger.wrote(class, bytes);
-        self.ledger.device_fua_writes += u64::from(fua);
+        self.ledger.wrote_durably(fua);
         let io = self.begin(what);
         self.out.push(Action::Write { io, at, data, class, fua });
     }
@@ -128,7 +157,7 @@ impl Io {
     /// Sends a flush to the device.
     pub fn flush(&mut self, why: FlushFor) {
         debug_assert!(!self.failed, "no flush after a failure: it would claim that lost writes are durable");
-        self.ledger.device_flushes += 1;
+        self.ledger.flushed();
         let mark = self.durability.now();
         let io = self.begin(IoFor::Flush { why, mark });
         self.out.push(Action::Flush { io });
@@ -136,9 +165,8 @@ impl Io {
 
     /// Sends a discard to the device: blocks hold nothing any more.
     pub fn discard(&mut self, first: Pbn, at: Bytes, blocks: u64) {
-        self.ledger.device_discards += 1;
         let length = Blocks(blocks).bytes();
-        self.ledger.device_discarded_bytes += length.0;
+        self.ledger.discarded(length);
         let io = self.begin(IoFor::Discard { first, blocks });
         self.out.push(Action::Discard { io, at, length, fill: false });
     }
@@ -146,8 +174,7 @@ impl Io {
     /// Sends zeros to blocks that hold nothing, so that the host of the store has written there.
     pub fn fill(&mut self, first: Pbn, at: Bytes, blocks: u64) {
         let length = Blocks(blocks).bytes();
-        self.ledger.wrote(Class::Data, length.0);
-        self.ledger.filled_bytes += length.0;
+        self.ledger.filled(length);
         let io = self.begin(IoFor::Fill { first, blocks });
         self.out.push(Action::Discard { io, at, length, fill: true });
     }
@@ -175,5 +202,58 @@ impl Io {
     /// Whether blocks that were found damaged can be marked on the medium.
     pub fn may_mark(&self) -> bool {
         !self.failed && !self.read_only
+    }
+
+    /// Takes the time of a step.
+    pub fn advance_to(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    /// Enters another stage of the volume's life.
+    pub fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+    }
+
+    /// Notes that a write or a flush has failed: nothing is written any more (A5).
+    pub fn fail(&mut self) {
+        self.failed = true;
+    }
+
+    /// Notes that the flush at the opening has ended. Unless it failed, reads may be answered (R8).
+    pub fn opening_flush_ended(&mut self) {
+        self.unflushed = self.failed;
+    }
+
+    /// Answers no read any more: the next opening might contradict it (P7).
+    pub fn refuse_reads(&mut self) {
+        self.unflushed = true;
+    }
+
+    /// Notes that a counter has reached the stop. A volume that is being opened is not written to at all.
+    pub fn counters_are_used_up(&mut self) {
+        self.used_up = true;
+        self.read_only |= self.stage == Stage::Opening;
+    }
+
+    /// Adds an action to those that the step returns.
+    pub fn act(&mut self, action: Action) {
+        self.out.push(action);
+    }
+
+    /// Exchanges the actions of this step and those of a caller, who has none of this step before it, and all after it.
+    pub fn swap_actions(&mut self, out: &mut Vec<Action>) {
+        std::mem::swap(&mut self.out, out);
+    }
+
+    /// The actions of this step so far.
+    #[cfg(test)]
+    pub fn actions(&self) -> &[Action] {
+        &self.out
+    }
+
+    /// Takes them.
+    #[cfg(test)]
+    pub fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.out)
     }
 }

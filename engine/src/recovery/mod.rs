@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use crate::space::Space;
 use crate::store::{Medium, Pool, look_at_counters};
 use crate::tables::{Committed, Live, Tables};
-use crate::units::{Epoch, Pbn};
+use crate::units::Epoch;
 
 /// An update that has to be in both pairs of superblock copies is written this number of times.
 const UPDATES: u8 = 2;
@@ -54,7 +54,7 @@ impl Recovery {
     /// Step 1.
     #[cold]
     pub fn begin(io: &mut Io, tables: &Tables, medium: &Medium) {
-        io.stage = Stage::Opening;
+        io.enter(Stage::Opening);
         look_at_counters(io, medium, tables, 0);
         io.flush(FlushFor::Opening);
     }
@@ -65,8 +65,8 @@ impl Recovery {
     /// When the log is damaged.
     pub fn device_flushed(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
         // Without that flush the cache may still be lost: nothing that was read may be given out (R8).
-        pool.io.unflushed = pool.io.failed;
-        if pool.io.failed {
+        pool.io.opening_flush_ended();
+        if pool.io.has_failed() {
             return Ok(NextStep::Serve);
         }
         let wanted = pool.settings.commit_mode == CommitMode::Log;
@@ -108,7 +108,7 @@ impl Recovery {
             *scheme = Scheme::Log(log);
             return Ok(NextStep::Wait);
         }
-        answers.journal.log_end = Some(log.last_sequence());
+        answers.journal.log_ends_at(log.last_sequence());
         Ok(self.log_is_read(pool, scheme, answers, Some(log)))
     }
 
@@ -144,7 +144,7 @@ impl Recovery {
     fn log_is_read(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers, log: Option<Box<Log>>) -> NextStep {
         *scheme = log.map_or_else(Scheme::default, Scheme::Log);
         look_at_counters(&mut pool.io, &pool.medium, &pool.tables, scheme.last_sequence());
-        if pool.io.read_only {
+        if pool.io.is_opened_to_read() {
             self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.keep(&mut pool.space));
             self.opening = None;
             return NextStep::Serve;
@@ -171,24 +171,16 @@ impl Recovery {
             }
             Reserved::Lacks => {}
         }
-        settling.is_ready = true;
+        settling.places_are_known();
         let is_closed = settling.is_closed;
         self.write_superblock_of_opening(pool, scheme, is_closed);
     }
 
     /// Step 4: makes *not clean* and the new incarnation durable.
     fn write_superblock_of_opening(&mut self, pool: &mut Pool, scheme: &mut Scheme, is_closed: bool) {
-        let superblock = &mut pool.medium.superblock;
-        if !superblock.clean && !superblock.is_log_live() {
-            superblock.garbage_possible = true;
-            // There may be new garbage in the windows that an earlier recount has passed.
-            superblock.recount_position = Pbn(0);
-        }
-        superblock.clean = false;
-        superblock.incarnation += 1;
-        superblock.mount_count += 1;
+        pool.medium.superblock.open();
         match scheme {
-            Scheme::Ordered(_) => superblock.log_tail = None,
+            Scheme::Ordered(_) => pool.medium.superblock.drop_log_tail(),
             Scheme::Log(log) => log.open_superblock(&mut pool.tables, &mut pool.medium, &pool.settings, is_closed),
         }
         self.update_superblock(pool);
@@ -203,7 +195,7 @@ impl Recovery {
 
     /// Goes on with step 4, or begins step 5, when a superblock update is durable (or the volume has failed).
     pub fn superblock_written(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) -> NextStep {
-        if pool.io.failed {
+        if pool.io.has_failed() {
             return self.fail(&mut pool.io, scheme, answers);
         }
         if self.updates < UPDATES {
@@ -222,7 +214,7 @@ impl Recovery {
 
     /// Notes that some units of step 5 are on the device.
     pub fn units_written(&mut self, io: &mut Io, scheme: &mut Scheme, answers: &Answers, units: usize) -> NextStep {
-        if io.failed && io.stage == Stage::Opening {
+        if io.has_failed() && io.stage() == Stage::Opening {
             return self.fail(io, scheme, answers);
         }
         self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.units_written(io, units));
@@ -231,7 +223,7 @@ impl Recovery {
 
     /// Goes on with step 5 when these units are flushed.
     pub fn units_flushed(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) -> NextStep {
-        if pool.io.failed {
+        if pool.io.has_failed() {
             return self.fail(&mut pool.io, scheme, answers);
         }
         if let Scheme::Log(log) = scheme {
@@ -243,7 +235,7 @@ impl Recovery {
     /// Ends step 5, since the end of the log is durable. In mode `ordered` the log is emptied first. If it has no place left for another
     /// unit, checkpoints free some.
     fn log_is_open(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) -> NextStep {
-        if pool.io.failed {
+        if pool.io.has_failed() {
             return self.fail(&mut pool.io, scheme, answers);
         }
         if let Scheme::Log(log) = scheme {
@@ -263,13 +255,13 @@ impl Recovery {
             }
         }
         self.opening = None;
-        pool.io.stage = Stage::Replaying;
+        pool.io.enter(Stage::Replaying);
         NextStep::Replay
     }
 
     /// Goes on with step 5 if it has waited for a checkpoint, which has ended.
     pub fn checkpoint_ended(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) -> NextStep {
-        let waits = self.opening.as_mut().is_some_and(Opening::is_ready) && pool.io.stage == Stage::Opening;
+        let waits = self.opening.as_mut().is_some_and(Opening::is_ready) && pool.io.stage() == Stage::Opening;
         if waits { self.log_is_open(pool, scheme, answers) } else { NextStep::Wait }
     }
 
@@ -278,7 +270,9 @@ impl Recovery {
     pub fn fail(&mut self, io: &mut Io, scheme: &Scheme, answers: &Answers) -> NextStep {
         let is_settled = self.opening.as_mut().and_then(Opening::settling).map(|settling| settling.is_settled);
         let is_log_open = self.opening.is_none() || is_settled == Some(true);
-        io.unflushed |= matches!(scheme, Scheme::Log(_)) && !is_log_open || !answers.journal.to_replay.is_empty();
+        if matches!(scheme, Scheme::Log(_)) && !is_log_open || !answers.journal.to_replay.is_empty() {
+            io.refuse_reads();
+        }
         self.opening = None;
         NextStep::Serve
     }
@@ -312,13 +306,13 @@ impl Recovery {
 /// Begins a log that holds nothing yet.
 fn begin_log(tables: &mut Tables, medium: &Medium) -> Box<Log> {
     let (next, epoch) = (medium.superblock.last_log_sequence + 1, medium.superblock.last_epoch);
-    tables.committed = Some(Committed::new(Live::new(0), epoch, epoch));
+    tables.keep_records(Committed::new(Live::new(0), epoch, epoch));
     Box::new(Log::new(next))
 }
 
 /// Drops the log: no superblock leads to it any more.
 fn forget_log(tables: &mut Tables, space: &mut Space, scheme: &mut Scheme) {
     *scheme = Scheme::default();
-    tables.committed = None;
+    tables.forget_records();
     space.scheme_is_gone();
 }

@@ -24,7 +24,7 @@ const BLOCKS_UNDER_WAY_MAX: u64 = 64;
 
 /// Whether the store has a trace of the last durable epoch. `Err`: a page has to be loaded first.
 pub(super) fn has_trace(pool: &mut Pool, journal: &mut Journal) -> Result<bool, PageId> {
-    let traces = journal.traces;
+    let traces = journal.traces();
     for trace in traces.into_iter().flatten() {
         let is_there = match trace {
             Trace::Log { sequence } => log_end(&pool.medium, journal) >= sequence,
@@ -32,7 +32,7 @@ pub(super) fn has_trace(pool: &mut Pool, journal: &mut Journal) -> Result<bool, 
         };
         if is_there {
             // This trace identifies the store until an epoch of this server is durable.
-            journal.trace = Some(trace);
+            journal.identify_by(trace);
             return Ok(true);
         }
     }
@@ -42,15 +42,16 @@ pub(super) fn has_trace(pool: &mut Pool, journal: &mut Journal) -> Result<bool, 
 /// Replaces the trace of a store that was recognized by a sector of the map. If it has a log, the log identifies it from now on: later
 /// units may change that sector.
 pub(super) fn adopt_trace_of_log(io: &mut Io, tables: &Tables, medium: &Medium, journal: &mut Journal) {
-    if matches!(journal.trace, Some(Trace::Map { .. })) && tables.has_records() {
-        journal.trace = Some(Trace::Log { sequence: log_end(medium, journal) });
-        io.out.push(Action::Forget { epoch: medium.superblock.last_epoch, traces: [journal.trace, None] });
+    if matches!(journal.trace(), Some(Trace::Map { .. })) && tables.has_records() {
+        let trace = Trace::Log { sequence: log_end(medium, journal) };
+        journal.identify_by(trace);
+        io.act(Action::Forget { epoch: medium.superblock.last_epoch, traces: [Some(trace), None] });
     }
 }
 
 /// The last sequence of the log as this opening found it.
 fn log_end(medium: &Medium, journal: &Journal) -> u64 {
-    journal.log_end.unwrap_or(medium.superblock.last_log_sequence)
+    journal.log_end().unwrap_or(medium.superblock.last_log_sequence)
 }
 
 /// The sum of a sector of the map. None if the sector does not exist or cannot be read.
@@ -78,16 +79,13 @@ pub(super) fn read_proofs(pool: &mut Pool, journal: &mut Journal) -> bool {
                 return false;
             }
         };
-        proofs.runs.pop_front();
-        proofs.blocks_under_way += blocks;
-        proofs.known.insert(first, known);
+        proofs.begin_run(first, known);
         pool.io.read(IoFor::ReadForProof { first }, pool.geometry.block_at(first), index(blocks), true, Class::Data);
     }
-    if proofs.blocks_under_way > 0 || proofs.is_flushing || pool.io.failed {
+    if proofs.blocks_under_way > 0 || proofs.is_flushing || pool.io.has_failed() {
         return false;
     }
-    if std::mem::take(&mut proofs.is_unflushed) {
-        proofs.is_flushing = true;
+    if proofs.begin_flush() {
         pool.io.flush(FlushFor::Proofs);
         return false;
     }
@@ -116,14 +114,13 @@ impl Recovery {
     /// Compares blocks that entries name when they have been read. Right ones are written again, unless they are known to be durable.
     pub fn proof_arrived(pool: &mut Pool, answers: &mut Answers, first: Pbn, arrived: Arrived) {
         let Arrived { buffer, digests, result } = arrived;
-        if pool.io.stage != Stage::Replaying {
+        if pool.io.stage() != Stage::Replaying {
             // The device has failed meanwhile.
             return;
         }
         let proofs = &mut answers.journal.proofs;
-        let known = proofs.known.remove(&first).unwrap_or_default();
+        let known = proofs.end_run(first);
         let blocks = count(known.len());
-        proofs.blocks_under_way -= blocks;
         if result.is_ok() {
             let read = buffer.freeze();
             let mut again = Vec::new();
@@ -150,14 +147,13 @@ impl Recovery {
 
     /// Notes that this number of blocks has been written again.
     pub fn proved_written(io: &Io, answers: &mut Answers, blocks: u64) {
-        if io.stage == Stage::Replaying {
-            answers.journal.proofs.blocks_under_way -= blocks;
-            answers.journal.proofs.is_unflushed = true;
+        if io.stage() == Stage::Replaying {
+            answers.journal.proofs.are_written(blocks);
         }
     }
 
     /// Notes that they are flushed.
     pub fn proofs_flushed(answers: &mut Answers) {
-        answers.journal.proofs.is_flushing = false;
+        answers.journal.proofs.flush_ended();
     }
 }

@@ -12,7 +12,7 @@
 
 use super::Recovery;
 use super::proof::{adopt_trace_of_log, has_trace, read_proofs};
-use crate::answers::{Answers, Proofs};
+use crate::answers::Answers;
 use crate::buffer::Slice;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, SLOT_MAX};
 use crate::format::geometry::Geometry;
@@ -30,18 +30,15 @@ use crate::units::{Lbn, Pbn};
 impl Recovery {
     /// Takes over the journal that the last server has left, before the first event.
     pub fn take_journal(io: &Io, space: &mut Space, geometry: &Geometry, answers: &mut Answers, legacy: Legacy) {
-        debug_assert!(io.stage == Stage::Created, "promises are replayed before anything else");
+        debug_assert!(io.stage() == Stage::Created, "promises are replayed before anything else");
         let Legacy { promises, traces } = legacy;
-        let named = promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some((*pbn, ())) } else { None });
-        space.promised = named.collect();
-        answers.journal.proofs = Proofs::of(&promises, geometry);
-        answers.journal.traces = traces;
-        answers.journal.to_replay = promises.into();
+        space.promise(promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some(*pbn) } else { None }));
+        answers.journal.take_over(promises, traces, geometry);
     }
 
     /// Proves the entries, then applies them, as far as pages in memory allow.
     pub fn go_on_replaying(pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers, requests: &mut Requests) {
-        if pool.io.stage != Stage::Replaying {
+        if pool.io.stage() != Stage::Replaying {
             return;
         }
         if let Some(good) = answers.take_replayed() {
@@ -51,7 +48,7 @@ impl Recovery {
             Err(page) => return pool.tables.wait(&mut pool.io, page, Task::Replay),
             // This is done once: the replay changes the sector that is the trace.
             Ok(true) => {
-                answers.journal.traces = [None; 2];
+                answers.journal.trace_is_found();
                 adopt_trace_of_log(&mut pool.io, &pool.tables, &pool.medium, &mut answers.journal);
             }
             Ok(false) => refuse_promises(&mut pool.io, answers),
@@ -59,7 +56,7 @@ impl Recovery {
         if !read_proofs(pool, &mut answers.journal) {
             return;
         }
-        while let (Stage::Replaying, Some(what)) = (pool.io.stage, answers.journal.to_replay.front().cloned()) {
+        while let (Stage::Replaying, Some(what)) = (pool.io.stage(), answers.journal.to_replay.front().cloned()) {
             let (logical, data) = (pool.geometry.logical_blocks, pool.geometry.data_blocks);
             match what {
                 Promised::Unmap { first, end } if first < end && end.0 <= logical => {
@@ -74,7 +71,7 @@ impl Recovery {
                         return;
                     }
                 }
-                _ => answers.journal.broken += 1,
+                _ => answers.journal.breaks_one(),
             }
             answers.journal.to_replay.pop_front();
         }
@@ -113,44 +110,37 @@ impl Recovery {
     #[must_use]
     #[inline]
     pub fn is_replayed(pool: &mut Pool, answers: &mut Answers) -> bool {
-        if pool.io.stage != Stage::Replaying {
+        if pool.io.stage() != Stage::Replaying {
             return false;
         }
         let journal = &mut answers.journal;
-        let is_checked = journal.traces == [None; 2];
+        let is_checked = journal.is_checked();
         let done = is_checked && journal.to_replay.is_empty() && pool.tables.open.is_empty() && pool.tables.committing.is_none();
-        if !(done || pool.io.failed) {
+        if !(done || pool.io.has_failed()) {
             return false;
         }
-        if journal.broken > 0 {
-            journal.lost = true;
-            let writes = std::mem::take(&mut journal.broken);
+        if let Some(writes) = journal.take_broken() {
             pool.io.notice(Notice::AcknowledgedLost { writes });
         }
-        if pool.io.failed {
+        if pool.io.has_failed() {
             // Applied entries may not be durable: no answer may contradict the next opening (P7). The journal stays.
-            pool.io.unflushed = true;
+            pool.io.refuse_reads();
         } else {
-            pool.io.out.push(Action::Replayed);
-            if journal.is_set_back {
+            pool.io.act(Action::Replayed);
+            if journal.is_set_back() {
                 // The next server must not look for traces that this store lacks.
-                pool.io.out.push(Action::Forget { epoch: pool.medium.superblock.last_epoch, traces: [None; 2] });
+                pool.io.act(Action::Forget { epoch: pool.medium.superblock.last_epoch, traces: [None; 2] });
             }
         }
-        pool.space.promised.clear();
-        journal.proofs = Proofs::default();
+        pool.space.forget_promised();
+        journal.forget_proofs();
         true
     }
 }
 
 /// Drops all entries: the store is not the one that the last server left.
 fn refuse_promises(io: &mut Io, answers: &mut Answers) {
-    let journal = &mut answers.journal;
-    journal.lost = true;
-    journal.is_set_back = true;
-    journal.traces = [None; 2];
-    journal.to_replay.clear();
-    journal.proofs = Proofs::default();
+    answers.journal.refuse();
     io.notice(Notice::SetBack);
 }
 
@@ -173,7 +163,7 @@ fn replay_link(
         }
     }
     if !answers.journal.proofs.has(pbn, slot, proof) {
-        answers.journal.broken += 1;
+        answers.journal.breaks_one();
         return true;
     }
     let (page, _) = pool.geometry.refs_of(pbn);
@@ -254,12 +244,12 @@ fn replay_content(io: &mut Io, tables: &mut Tables, answers: &mut Answers, reque
 
 /// Goes on when replayed content has its place, or failed to get one.
 fn content_replayed(pool: &mut Pool, answers: &mut Answers, good: bool) {
-    if !good && !pool.io.failed {
+    if !good && !pool.io.has_failed() {
         // There was no block for a copy. But a recount may have made room for a link meanwhile.
         if takes_link_now(&mut pool.tables, &pool.space, &pool.geometry, answers) {
             return;
         }
-        answers.journal.broken += 1;
+        answers.journal.breaks_one();
     }
     answers.journal.to_replay.pop_front();
 }
@@ -281,13 +271,13 @@ mod tests {
     #[test]
     fn content_that_is_being_replayed_is_not_written_twice() {
         let mut store = crate::test_kit::store();
-        store.pool.io.stage = Stage::Replaying;
+        store.pool.io.enter(Stage::Replaying);
         let (mut scheme, mut answers, mut requests) = (Scheme::default(), Answers::new(Journal::new(false)), Requests::default());
         let (lbn, content) = (Lbn(1), BufferMut::zeroed(1).freeze().slice(0, 1));
         answers.journal.to_replay = [Promised::Zero { lbn }, Promised::Content { lbn, content }].into();
         for _ in 0..2 {
             Recovery::go_on_replaying(&mut store.pool, &mut scheme, &mut answers, &mut requests);
-            let digests = store.pool.io.out.iter().filter(|action| matches!(action, Action::Digest { .. })).count();
+            let digests = store.pool.io.actions().iter().filter(|action| matches!(action, Action::Digest { .. })).count();
             assert_eq!((digests, answers.journal.to_replay.len()), (1, 1));
         }
     }

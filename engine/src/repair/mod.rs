@@ -165,8 +165,8 @@ pub fn carry_out<M: RepairMedium>(
     medium.flush()?;
     bits::set(medium, &closed, &mut writer)?;
     medium.flush()?;
-    superblock.garbage_possible = false;
-    superblock.recount_position = Pbn(0);
+    superblock.set_counts_exact();
+    superblock.set_recount_position(Pbn(0));
     superblock::write(medium, &mut superblock)?;
     Ok(())
 }

@@ -22,7 +22,7 @@ pub(super) fn writable<M: ReadMedium>(medium: &mut M, device_bytes: Bytes) -> Re
 /// Writes all copies, one pair after the other, so that one pair is whole at any moment.
 pub(super) fn write<M: RepairMedium>(medium: &mut M, superblock: &mut Superblock) -> Result<(), IoFailure> {
     for _pair in 0..2 {
-        superblock.generation += 1;
+        superblock.next_generation();
         write_copies(medium, superblock, pair_of(superblock.generation))?;
         medium.flush()?;
     }

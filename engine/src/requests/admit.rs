@@ -22,7 +22,7 @@ fn changes(op: Op) -> bool {
 impl Requests {
     /// Takes in a request. All requests wait until the volume serves.
     pub fn admit(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: Request) {
-        if store.pool.io.stage.is_before_service() {
+        if store.pool.io.stage().is_before_service() {
             self.admission.push_back(request);
             return;
         }
@@ -31,14 +31,14 @@ impl Requests {
 
     /// Admits the requests that memory has room for.
     pub fn drain_admission(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
-        if store.pool.io.stage.is_before_service() {
+        if store.pool.io.stage().is_before_service() {
             return;
         }
         if store.pool.space.is_full() {
             self.admit_discards_when_full(store, scheme, answers);
         }
         while let Some(request) = self.admission.front() {
-            if changes(request.op) && !store.pool.io.failed && self.has_to_wait(&mut store.pool, scheme, answers) {
+            if changes(request.op) && !store.pool.io.has_failed() && self.has_to_wait(&mut store.pool, scheme, answers) {
                 return;
             }
             let Some(request) = self.admission.pop_front() else { return };
@@ -96,7 +96,7 @@ impl Requests {
         if !fits {
             return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::Invalid);
         }
-        if store.pool.io.unflushed {
+        if store.pool.io.refuses_reads() {
             return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::Io);
         }
         if changes(request.op) && store.pool.io.is_read_only() {

@@ -15,7 +15,7 @@ use crate::tables::Tables;
 impl Requests {
     pub fn begin_extents(&mut self, pool: &mut Pool, request: Request) {
         // Who only looks may ask until the very end.
-        if pool.io.stage.is_closing() {
+        if pool.io.stage().is_closing() {
             return pool.space.refuse(&mut pool.io, request.id, Failure::Io);
         }
         self.extents.push_back(ExtentsOp::new(request));

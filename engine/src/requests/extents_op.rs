@@ -36,7 +36,7 @@ impl ExtentsOp {
             let (page_end, is_blank) = tables.map_page(io, self.next);
             let page_end = page_end.min(end);
             let is_settled = tables.open.is_empty() && tables.committing.is_none();
-            if is_blank && is_settled && tables.proved_only.is_none() {
+            if is_blank && is_settled && tables.proved_only().is_none() {
                 self.add(page_end, ExtentKind::Hole);
                 self.blank_pages += 1;
                 continue;
@@ -68,7 +68,7 @@ impl ExtentsOp {
 fn kind_of(io: &mut Io, tables: &mut Tables, geometry: &Geometry, lbn: Lbn, is_blank: bool) -> Result<ExtentKind, PageId> {
     let uncommitted = tables.overlay(lbn).map(|(entry, _)| entry);
     // After a failure content that was not committed is not to be trusted (A5).
-    if uncommitted.is_some() && io.failed {
+    if uncommitted.is_some() && io.has_failed() {
         return Ok(ExtentKind::Damaged);
     }
     let entry = match uncommitted {
@@ -77,7 +77,7 @@ fn kind_of(io: &mut Io, tables: &mut Tables, geometry: &Geometry, lbn: Lbn, is_b
         None => tables.lookup(io, lbn)?,
     };
     // After a damaged log only content proves what an LBN means.
-    let is_proved = tables.proved_only.is_none();
+    let is_proved = tables.proved_only().is_none();
     Ok(match entry {
         Some(MapEntry::Unmapped) if is_proved => ExtentKind::Hole,
         Some(MapEntry::Zero) if is_proved => ExtentKind::Zeroes,

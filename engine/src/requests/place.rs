@@ -89,7 +89,7 @@ pub(super) fn link(store: &mut Store, scheme: &mut Scheme, answers: &mut Answers
         DuplicateSearch::Filtered => {
             match link_new(store, scheme, answers, content, new) {
                 Ok(()) => {
-                    store.pool.io.ledger.filtered += 1;
+                    store.pool.io.ledger.filtered();
                     store.volume.adaptation.note(Some(true));
                     Ok(())
                 }

@@ -32,8 +32,7 @@ impl Requests {
             self.reads_queued.push_back(request);
             return;
         }
-        pool.io.ledger.client_reads += 1;
-        pool.io.ledger.client_read_bytes += request.length.0;
+        pool.io.ledger.client_read(request.length);
         self.reads_bytes += request.length.0;
         let op = self.reads.insert(ReadOp::new(request));
         self.go_on_reading(pool, op);
@@ -60,7 +59,7 @@ impl Requests {
         while count(self.reads[op].pieces.len()) < blocks && !self.reads[op].bad {
             let lbn = Lbn(first + count(self.reads[op].pieces.len()));
             match pool.tables.lookup(&mut pool.io, lbn) {
-                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if pool.tables.proved_only.is_some() => self.reads[op].bad = true,
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if pool.tables.proved_only().is_some() => self.reads[op].bad = true,
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.reads[op].pieces.push(Piece::Zeroes),
                 Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < pool.geometry.data_blocks => self.take_block(pool, op, pbn, slot),
                 Ok(_) => self.reads[op].bad = true,
@@ -78,7 +77,7 @@ impl Requests {
     fn take_block(&mut self, pool: &mut Pool, op: usize, pbn: Pbn, slot: u8) {
         let held = pool.space.pending.get(pbn).and_then(|f| f.held.clone());
         // After a damaged log the content has to be proved for each LBN.
-        let is_trusted = pool.tables.proved_only.is_none();
+        let is_trusted = pool.tables.proved_only().is_none();
         let cached = if held.is_none() && is_trusted { self.cached(&mut pool.io, &mut pool.contents, pbn) } else { None };
         if cached.is_some() {
             self.reads[op].skip(&pool.geometry, pbn);
@@ -100,7 +99,7 @@ impl Requests {
 
     fn cached(&mut self, io: &mut Io, contents: &mut Contents, pbn: Pbn) -> Option<Slice> {
         let cached = contents.cache.get(pbn);
-        io.ledger.cache_hits += u64::from(cached.is_some());
+        io.ledger.looked_in_cache(cached.is_some());
         cached
     }
 
@@ -144,7 +143,7 @@ impl Requests {
     }
 
     fn verify_and_answer(&mut self, pool: &mut Pool, op: usize) {
-        if pool.io.failed && self.reads_uncommitted(&pool.tables, op) {
+        if pool.io.has_failed() && self.reads_uncommitted(&pool.tables, op) {
             self.reads[op].bad = true;
         }
         let pieces: Vec<(usize, FromRun)> = if self.reads[op].bad { Vec::new() } else { self.reads[op].device_pieces().collect() };

@@ -15,16 +15,16 @@ use crate::units::{BLOCK_BYTES, Lbn, index};
 impl Requests {
     /// Unmaps whole blocks. Blocks that the discard covers in part stay as they are.
     pub fn begin_discard(&mut self, pool: &mut Pool, answers: &mut Answers, request: &Request) {
-        pool.io.ledger.client_discards += 1;
+        pool.io.ledger.client_discarded();
         answers.begin(&mut pool.io, &pool.settings, request, ClientWrites::default());
-        pool.space.trimmed(pool.io.now, request.length.0 / BLOCK_BYTES);
+        pool.space.trimmed(pool.io.now(), request.length.0 / BLOCK_BYTES);
         self.unmap_whole_blocks(pool, answers, request);
         answers.finish_part(pool, request.id, None);
     }
 
     /// Unmaps whole blocks, and writes zeroes to the parts of blocks at both ends: the result is exact.
     pub fn begin_write_zeroes(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: &Request) {
-        store.pool.io.ledger.client_discards += 1;
+        store.pool.io.ledger.client_discarded();
         let end_byte = request.offset.0 + request.length.0;
         answers.begin(&mut store.pool.io, &store.pool.settings, request, ClientWrites::default());
         self.unmap_whole_blocks(&mut store.pool, answers, request);

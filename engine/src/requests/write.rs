@@ -50,7 +50,7 @@ impl Requests {
         if count(payload.buffer.blocks()) < blocks || count(payload.digests.len()) < blocks {
             return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::Invalid);
         }
-        answers.anticipation.arrived(store.pool.io.now);
+        answers.anticipation.arrived(store.pool.io.now());
         answers.begin(
             &mut store.pool.io,
             &store.pool.settings,
@@ -139,7 +139,7 @@ impl Requests {
             let base = match &write.stage {
                 // It waits for an event.
                 WriteStage::ReadingBase { .. } | WriteStage::Digesting { .. } | WriteStage::Comparing { .. } => return,
-                _ if store.pool.io.failed => return self.end_write(&mut store.pool, answers, op, Some(Failure::ReadOnly)),
+                _ if store.pool.io.has_failed() => return self.end_write(&mut store.pool, answers, op, Some(Failure::ReadOnly)),
                 WriteStage::FindBase => return self.find_base(&mut store.pool, answers, op),
                 WriteStage::VerifyingBase { .. } => return self.verify_base(&mut store.pool, op),
                 WriteStage::Damaged { find } => {
@@ -184,10 +184,8 @@ impl Requests {
                 pool.space.pin(pbn);
                 whole.compared_with().into_iter().for_each(|before| pool.space.unpin(before));
                 *stage = WriteStage::Comparing { whole, pbn, in_slots: matches!(why, Blocked::Carrier(_)) };
-                let waiting = pool.contents.comparing.entry(pbn).or_default();
-                waiting.push(op);
                 // Several writes often need slots of one carrier: one read is enough for all.
-                if waiting.len() == 1 {
+                if pool.contents.compare(pbn, op) {
                     let at = pool.geometry.block_at(pbn);
                     pool.io.read(IoFor::ReadForWrite { op, pbn }, at, 1, false, Class::Data);
                 }
@@ -260,7 +258,7 @@ impl Requests {
         let (digest, result) = (arrived.digest(0), arrived.result);
         let slice = arrived.buffer.freeze().slice(0, 1);
         let WriteStage::ReadingBase { slot, .. } = self.writes[op].stage else {
-            let waiting = store.pool.contents.comparing.remove(&pbn).expect("a write that compares is listed");
+            let waiting = store.pool.contents.end_comparing(pbn);
             return waiting.into_iter().for_each(|op| self.candidate_arrived(store, scheme, answers, op, result.is_ok().then_some(&slice)));
         };
         if result.is_err() {
@@ -360,14 +358,14 @@ impl Requests {
     /// Whether blocks are pinned by others than the writes that wait for a block. Unpinned, such a block may become free, or usable.
     pub fn do_others_pin(&self, space: &Space) -> bool {
         let by_waiters: usize = space.waiters.iter().filter_map(|&op| self.writes.get(op)).map(WriteOp::pins).sum();
-        let pins: u32 = space.pins.values().sum();
-        count(by_waiters) < u64::from(pins)
+        let pins = space.pins();
+        count(by_waiters) < pins
     }
 
     /// Lets all writes go on that can, after the volume has failed. They fail, and none waits for a block any more.
     pub fn fail_writes(&self, io: &mut Io, space: &mut Space) {
         space.waiters.clear();
-        io.schedule.ready.extend(self.writes.iter().map(|(op, _)| Task::Write(op)));
+        io.schedule.extend(self.writes.iter().map(|(op, _)| Task::Write(op)));
     }
 
     fn end_write(&mut self, pool: &mut Pool, answers: &mut Answers, op: usize, failure: Option<Failure>) {

@@ -212,8 +212,8 @@ impl Scheme {
     /// Ends the commit of a durable epoch: answers the requests that wait for it, and passes on what may enter pages now.
     pub fn end_commit(&mut self, pool: &mut Pool, answers: &mut Answers) {
         let Some(mut epoch) = pool.tables.committing.take() else { return };
-        pool.medium.superblock.last_epoch = epoch.number;
-        answers.anticipation.durable(pool.io.now);
+        pool.medium.epoch_is_durable(epoch.number);
+        answers.anticipation.durable(pool.io.now());
         if answers.journal.has_journal(&pool.settings) {
             let trace = self.trace();
             answers.journal.promises_are_kept(&mut pool.io, &mut pool.space, epoch.number, trace);
@@ -226,7 +226,7 @@ impl Scheme {
             Self::Log(log) => log.end_commit(pool, &mut epoch),
         }
         pool.settle.unlink(epoch.cancelled);
-        pool.tables.spare_points = epoch.points.emptied();
+        pool.tables.reuse(epoch.points);
         pool.io.schedule.push(Task::Settle);
     }
 

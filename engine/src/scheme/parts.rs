@@ -50,7 +50,7 @@ impl Content {
 
     /// All content that is under way now.
     pub fn under_way(io: &Io, contents: &Contents) -> Self {
-        Self { horizon: io.horizon(), left: contents.in_flight }
+        Self { horizon: io.horizon(), left: contents.writes_under_way() }
     }
 
     /// Notes that a write of content has ended.

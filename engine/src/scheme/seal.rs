@@ -30,23 +30,24 @@ impl Scheme {
             let removals = !pool.tables.removals.unsent.is_empty() || !pool.io.durability.removed.is_empty();
             return removals && (!pool.space.waiters.is_empty() || is_recounting || pool.space.gives_back());
         }
-        let (open, now) = (&pool.tables.open, pool.io.now);
+        let (open, now) = (&pool.tables.open, pool.io.now());
         let timer = open.seal_by().is_some_and(|by| now >= by);
         let is_filling = answers.journal.records().0 > pool.settings.facts.journal_records_max / 4;
         let memory_fills = pool.open_bytes() > pool.memory.accountant.limit(Part::Dirty) / 2;
         let pressure = memory_fills || is_filling || !pool.space.waiters.is_empty();
         let wanted = open.wanted.filter(|_| answers.anticipation.until.is_none_or(|until| now >= until));
-        let closing = pool.io.stage.is_closing() || pool.io.stage == Stage::Replaying && answers.journal.to_replay.is_empty();
+        let closing = pool.io.stage().is_closing() || pool.io.stage() == Stage::Replaying && answers.journal.to_replay.is_empty();
         if !(timer || pressure || wanted.is_some() || closing) {
             // The request that wanted the seal was satisfied another way while it waited for packs: the epoch continues to fill.
-            if std::mem::take(&mut pool.tables.open.is_due) {
+            if pool.tables.open.fills_on() {
                 pool.io.schedule.push(Task::Admit);
             }
             return false;
         }
         // Deferred, or its content is written uncompressed.
-        pool.tables.open.is_due = self.waits_before_seal(&pool.tables, &pool.contents);
-        if pool.tables.open.is_due {
+        let waits = self.waits_before_seal(&pool.tables, &pool.contents);
+        pool.tables.open.seal_when_compressed(waits);
+        if waits {
             return false;
         }
         let ledger = &mut pool.io.ledger;
@@ -65,14 +66,14 @@ impl Scheme {
     #[inline(never)]
     pub fn seal(&mut self, pool: &mut Pool, answers: &mut Answers) {
         self.before_seal(pool, answers);
-        answers.anticipation.sealed(pool.io.now);
+        answers.anticipation.sealed(pool.io.now());
         look_at_counters(&mut pool.io, &pool.medium, &pool.tables, self.last_sequence());
         let mut epoch = pool.tables.seal();
         answers.journal.sealed();
         let most = self.clear_pages_max(&pool.space, epoch.points.len());
         let map = map_pages_of(pool, answers, &mut epoch, most);
         self.begin_commit(pool, &mut epoch, map);
-        pool.tables.committing = Some(epoch);
+        pool.tables.commit(epoch);
     }
 }
 
@@ -130,7 +131,6 @@ fn put_off_ranges(pool: &mut Pool, answers: &mut Answers, epoch: &mut Epoch, res
     }
     debug_assert!(!pool.tables.open.is_empty(), "the waiting requests move with the ranges that are put off");
     pool.tables.open.seal_like(epoch);
-    pool.tables.open.waiters = std::mem::take(&mut epoch.waiters);
-    pool.tables.open.wanted = epoch.wanted.filter(|_| !pool.tables.open.waiters.is_empty());
+    pool.tables.open.take_waiters(epoch);
     answers.journal.promise_again(pool);
 }

@@ -29,7 +29,7 @@ impl Space {
         (lbn, stream): (Lbn, Stream),
         promised: u64,
     ) -> Result<Pbn, Blocked> {
-        if self.store_is_out(io.stage) || !self.may_take_from_reserve(io, tables, lbn)? {
+        if self.store_is_out(io.stage()) || !self.may_take_from_reserve(io, tables, lbn)? {
             return Err(Blocked::Space);
         }
         // A commit ends the promises, so it comes first.
@@ -113,7 +113,7 @@ impl Space {
     /// Whether `lbn` may take a block of the reserve. The last blocks of a thin volume are for overwrites, which free as much as they take
     /// once they are committed.
     fn may_take_from_reserve(&mut self, io: &mut Io, tables: &mut Tables, lbn: Lbn) -> Result<bool, Blocked> {
-        if io.stage == Stage::Replaying {
+        if io.stage() == Stage::Replaying {
             // Replayed writes were admitted before, when there was room.
             return Ok(true);
         }
@@ -249,6 +249,6 @@ impl Space {
             return;
         }
         self.changes_tried = self.changes;
-        io.schedule.ready.extend(self.waiters.drain(..).map(Task::Write));
+        io.schedule.extend(self.waiters.drain(..).map(Task::Write));
     }
 }

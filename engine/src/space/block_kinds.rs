@@ -16,6 +16,18 @@ pub(crate) struct PendingBlock {
     pub waits: bool,
 }
 
+impl PendingBlock {
+    /// Gives up the content, whose write has ended, or is given up.
+    pub fn drop_content(&mut self) {
+        self.held = None;
+    }
+
+    /// Notes that the fingerprint no longer waits for the table.
+    pub fn waits_no_more(&mut self) {
+        self.waits = false;
+    }
+}
+
 /// The state of a block that belongs to the commit scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SchemeBlock {

@@ -31,7 +31,7 @@ impl Space {
             io.notice(Notice::Damage { what: "a block's count does not agree with its links", at: pbn.0 });
         }
         if !stands_beside {
-            tables.pages.touch(id, io.now).content.set_refs(at, after);
+            tables.pages.touch(id, io.now()).content.set_refs(at, after);
         }
         self.counted(id.index, pbn, before, after, self.is_of_scheme(pbn));
         if after == 0 {
@@ -74,7 +74,7 @@ impl Space {
         }
         let (id, at) = self.geometry.refs_of(pbn);
         let before = tables.refs_now(pbn);
-        let content = &mut tables.pages.touch(id, io.now).content;
+        let content = &mut tables.pages.touch(id, io.now()).content;
         let less = |refs: u8| refs.checked_sub(excess).expect("an excess is part of the count");
         content.set_refs(at, less(content.refs(at)));
         let after = less(before);
@@ -88,5 +88,15 @@ impl Space {
     pub fn returns_are_durable(&mut self) {
         let kept = std::mem::take(&mut self.returned).kept;
         kept.into_iter().for_each(|pbn| self.unpin(pbn));
+    }
+
+    /// Notes that a recount has ended, which the superblock does not record yet.
+    pub fn recount_ended(&mut self) {
+        self.returned.is_unsaid = true;
+    }
+
+    /// Whether that is so.
+    pub fn is_recount_unsaid(&self) -> bool {
+        self.returned.is_unsaid
     }
 }

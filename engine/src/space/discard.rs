@@ -22,7 +22,7 @@ impl Space {
     /// Discards freed blocks if they make a full batch, or, with `all`, however few they are.
     pub fn discard_freed(&mut self, io: &mut Io, tables: &mut Tables, all: bool) {
         let batch = self.policy.discard_batch_blocks;
-        if io.failed || count(self.freed.len()) < if all { 1 } else { batch } {
+        if io.has_failed() || count(self.freed.len()) < if all { 1 } else { batch } {
             return;
         }
         let is_short = self.store.is_short;
@@ -99,5 +99,11 @@ impl Space {
     /// Whether the page with the count of a block is in memory.
     fn has_counts_of(&self, tables: &mut Tables, pbn: Pbn) -> bool {
         tables.pages.get(self.geometry.refs_of(pbn).0).is_some()
+    }
+
+    /// Takes the end of a discard of these blocks.
+    pub fn discard_ended(&mut self, first: Pbn, blocks: u64) {
+        self.discards -= 1;
+        (0..blocks).for_each(|i| self.unpin(first + i));
     }
 }

@@ -80,25 +80,25 @@ impl Space {
 
     /// Nothing under way frees a block for the waiting writes. Returns their failure, or none if they go on waiting here.
     pub fn no_room(&mut self, io: &mut Io) -> Option<Failure> {
-        let is_replay = io.stage == Stage::Replaying;
+        let is_replay = io.stage() == Stage::Replaying;
         if !is_replay {
-            self.becomes_full(io, self.store_is_out(io.stage));
+            self.becomes_full(io, self.store_is_out(io.stage()));
         }
         self.full.kept = self.census.kept;
-        let waits = !is_replay && self.full_until().is_some_and(|until| io.now < until);
+        let waits = !is_replay && self.full_until().is_some_and(|until| io.now() < until);
         if waits && !self.policy.retries_when_full {
             return None;
         }
         if !waits && !is_replay && self.policy.full_wait_ms > 0 && !std::mem::replace(&mut self.full.fails, true) {
-            let waited_ns = self.full.since.map_or(0, |since| io.now.0 - since.0);
-            io.notice(Notice::NoSpace { waited_ms: waited_ns / 1_000_000, on_host: self.store_is_out(io.stage) });
+            let waited_ns = self.full.since.map_or(0, |since| io.now().0 - since.0);
+            io.notice(Notice::NoSpace { waited_ms: waited_ns / 1_000_000, on_host: self.store_is_out(io.stage()) });
         }
         Some(if waits { Failure::Full } else { Failure::NoSpace })
     }
 
     /// The volume is full from now on, if it was not before; `on_host`: since its store has no room. Tells each cause once.
     pub(super) fn becomes_full(&mut self, io: &mut Io, on_host: bool) {
-        self.full.since.get_or_insert(io.now);
+        self.full.since.get_or_insert(io.now());
         if !std::mem::replace(&mut self.full.reported[usize::from(on_host)], true) {
             io.notice(Notice::Full { wait_ms: self.policy.full_wait_ms, on_host });
         }
@@ -112,20 +112,20 @@ impl Space {
     /// Whether a store that refuses writes for want of room may have them sent again: for as long as writes wait while the volume opens,
     /// and without an end once it serves, since what was acknowledged would otherwise be lost.
     pub fn waits_for_room(&self, io: &Io) -> bool {
-        let is_awaited = io.stage == Stage::Serving || self.full_until().is_none_or(|until| io.now < until);
-        !io.failed && !self.full.waiting_is_over && is_awaited
+        let is_awaited = io.stage() == Stage::Serving || self.full_until().is_none_or(|until| io.now() < until);
+        !io.has_failed() && !self.full.waiting_is_over && is_awaited
     }
 
     /// Whether requests that wait for writes that the store refuses are to wait no longer.
     pub fn has_waited_for_store(&self, io: &Io) -> bool {
-        io.stage == Stage::Serving && self.is_refused() && self.full_until().is_some_and(|until| until <= io.now)
+        io.stage() == Stage::Serving && self.is_refused() && self.full_until().is_some_and(|until| until <= io.now())
     }
 
     /// Sends a request back to its sender, which is asked to retry it. The time runs from here: another part of the request may have taken
     /// long.
     pub fn send_back(&mut self, io: &mut Io, request: RequestId) {
         if self.full.retries == 0 {
-            self.full.retried = io.now;
+            self.full.retried = io.now();
         }
         self.full.retries = RETRIES;
         io.reply(request, Reply::Failed(Failure::Full));
@@ -146,17 +146,17 @@ impl Space {
             return None;
         }
         let somebody_waits = !self.waiters.is_empty() || self.is_refused();
-        let over = self.full_until().filter(|&until| until > io.now && somebody_waits && !io.failed);
+        let over = self.full_until().filter(|&until| until > io.now() && somebody_waits && !io.has_failed());
         let retry = (self.full.retries > 0).then(|| self.retry_at(io));
         over.into_iter().chain(retry).min()
     }
 
     /// The time of the next retry.
     fn retry_at(&self, io: &Io) -> Time {
-        let has_room = io.failed
+        let has_room = io.has_failed()
             || self.full.waiting_is_over
             || !self.is_full()
-            || self.has_more_than_reserve() && !self.store_is_out(io.stage)
+            || self.has_more_than_reserve() && !self.store_is_out(io.stage())
             || self.census.kept > self.full.kept;
         let at = self.full.retried.plus_ms(if has_room { RETRY_WITH_ROOM_MS } else { RETRY_MS });
         match self.full_until() {
@@ -167,10 +167,10 @@ impl Space {
 
     /// Asks the senders to retry when it is time: after a failure, too, since each request has to be answered.
     pub fn retry_if_due(&mut self, io: &mut Io) {
-        if self.full.retries > 0 && self.retry_at(io) <= io.now {
+        if self.full.retries > 0 && self.retry_at(io) <= io.now() {
             self.full.retries -= 1;
-            self.full.retried = io.now;
-            io.out.push(Action::Retry);
+            self.full.retried = io.now();
+            io.act(Action::Retry);
         }
     }
 

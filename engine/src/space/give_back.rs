@@ -60,13 +60,13 @@ impl Space {
 
     /// Updates the clock. Whether something is due to be given back. `has_unlinked`: removed links still count.
     pub fn is_giving_due(&mut self, io: &Io, has_unlinked: bool) -> bool {
-        self.clock_s = u32::try_from(io.now.0 / 1_000_000_000).unwrap_or(u32::MAX);
-        self.give_back_at(io, has_unlinked).is_some_and(|at| at <= io.now)
+        self.clock_s = u32::try_from(io.now().0 / 1_000_000_000).unwrap_or(u32::MAX);
+        self.give_back_at(io, has_unlinked).is_some_and(|at| at <= io.now())
     }
 
     /// Gives back what is due.
     pub fn give_back(&mut self, io: &mut Io, tables: &mut Tables) {
-        self.gave_back = io.now;
+        self.gave_back = io.now();
         if !self.store.is_short {
             if let Some(since_s) = self.second_before(self.policy.keep_ms).filter(|_| self.policy.keep_ms > 0) {
                 self.reclaim_unused(io, &tables.removals, since_s, 1);
@@ -83,7 +83,7 @@ impl Space {
 
     /// The time at which something may be due next.
     pub fn give_back_at(&self, io: &Io, has_unlinked: bool) -> Option<Time> {
-        let may = self.gives_back() && io.stage == Stage::Serving && self.scan_complete() && !io.read_only && !io.failed;
+        let may = self.gives_back() && io.stage() == Stage::Serving && self.scan_complete() && !io.is_opened_to_read() && !io.has_failed();
         if !may {
             return None;
         }
@@ -113,7 +113,7 @@ impl Space {
     /// some time after the request, and until nothing is left to do.
     fn give_back_trimmed(&mut self, io: &mut Io, tables: &mut Tables) {
         let rest_ms = self.policy.trim_rest_ms;
-        let Some(begins) = self.trim.begins_at(rest_ms).filter(|&begins| begins <= io.now) else { return };
+        let Some(begins) = self.trim.begins_at(rest_ms).filter(|&begins| begins <= io.now()) else { return };
         let least = u32::try_from(KEPT_MIN.min(self.policy.discard_batch_blocks)).unwrap_or(u32::MAX);
         let finds = self.second_before(rest_ms).is_some_and(|since_s| self.reclaim_unused(io, &tables.removals, since_s, least));
         if finds || self.is_reclaiming(&tables.removals) {
@@ -122,7 +122,7 @@ impl Space {
         if self.discards == 0 && !self.freed.is_empty() {
             self.discard_freed(io, tables, true);
         }
-        if self.discards == 0 && io.now >= begins.plus_ms(rest_ms) {
+        if self.discards == 0 && io.now() >= begins.plus_ms(rest_ms) {
             self.trim = Trim::default();
         }
     }

@@ -63,17 +63,17 @@ pub(crate) struct Space {
     /// The refs page at which the scan begins. It goes round from there.
     scan_start: u64,
     /// The scan could not read a page.
-    pub scan_blind: bool,
-    pub scan_done: u64,
+    scan_blind: bool,
+    scan_done: u64,
     /// The free blocks that are ready, by [`Ground`](supply::Ground).
     supplies: [Supply; 2],
     unwritten: Unwritten,
     stock: Stock,
     /// Counts the changes that may help a writer that waits for a block; `changes_tried` is the count when the waiting writers were woken
     /// last.
-    pub changes: u64,
-    pub changes_tried: u64,
-    pub last_try: u64,
+    changes: u64,
+    changes_tried: u64,
+    last_try: u64,
     /// Granules with blocks that only their fingerprint keeps: by the rank of their number, and the number by granule.
     kept_order: BTreeSet<(u32, u64)>,
     kept_in: Map<u64, KeptBlocks>,
@@ -83,43 +83,43 @@ pub(crate) struct Space {
     /// Granules in which nothing could be reclaimed. They are not chosen before [`Space::wake_granules`].
     resting: Vec<u64>,
     /// The last granule that was tried although `kept_order` does not list it, and the number of granules left to try.
-    pub trial: u64,
-    pub trials_left: u64,
+    trial: u64,
+    trials_left: u64,
     /// The time of this step in seconds.
-    pub clock_s: u32,
+    clock_s: u32,
     /// The store's last report of its room.
-    pub store: StoreRoom,
+    store: StoreRoom,
     /// The blocks of that report that are not allocated yet.
-    pub store_left: u64,
+    store_left: u64,
     /// The time at which blocks were last given back to the store.
-    pub gave_back: Time,
+    gave_back: Time,
     trim: Trim,
     /// The number of discards under way.
-    pub discards: u64,
+    discards: u64,
     /// Freed blocks that were not discarded yet.
-    pub freed: BTreeSet<Pbn>,
+    freed: BTreeSet<Pbn>,
     /// The scan waits for a page.
-    pub scan_waits: bool,
+    scan_waits: bool,
     /// The percentage that was last reported to the owner of a thin volume.
-    pub filling_warned: u64,
+    filling_warned: u64,
     /// Writes that wait for a block.
     pub waiters: VecDeque<usize>,
-    pub full: FullVolume,
+    full: FullVolume,
     /// Granules that were chosen for reclaim and wait for their pages.
     chosen: Vec<u64>,
     /// The pending blocks.
     pub pending: ByBlock<PendingBlock>,
     /// Blocks that operations in flight use, with the number of pins (R7).
-    pub pins: Map<Pbn, u32>,
+    pins: Map<Pbn, u32>,
     /// Blocks that promises of the last server name. Their counts may say that they are free, but they are not allocated until the links
     /// are committed.
-    pub promised: Map<Pbn, ()>,
+    promised: Map<Pbn, ()>,
     /// Blocks that belong to the commit scheme.
-    pub of_scheme: Map<Pbn, SchemeBlock>,
+    of_scheme: Map<Pbn, SchemeBlock>,
     /// The block that was allocated last.
-    pub newest: Pbn,
+    newest: Pbn,
     pub carriers: Carriers,
-    pub returned: ReturnedExcess,
+    returned: ReturnedExcess,
     geometry: Arc<Geometry>,
     policy: Policy,
 }
@@ -392,6 +392,85 @@ impl Space {
         self.trials_left -= 1;
         self.trial = (self.trial + 1) % self.granules();
         (!self.reclaiming.contains(&self.trial)).then_some(self.trial)
+    }
+
+    /// Notes a change that may help a writer that waits for a block.
+    pub fn has_changed(&mut self) {
+        self.changes += 1;
+    }
+
+    /// Whether the writers that wait may all try once more, because something has changed since they did.
+    pub fn begin_last_try(&mut self) -> bool {
+        if self.last_try == self.changes {
+            return false;
+        }
+        self.changes += 1;
+        self.last_try = self.changes;
+        true
+    }
+
+    /// Notes that the page that the scan waits for is there.
+    pub fn scan_may_go_on(&mut self) {
+        self.scan_waits = false;
+    }
+
+    /// Keeps blocks that promises of the last server name out of use.
+    pub fn promise(&mut self, blocks: impl Iterator<Item = Pbn>) {
+        self.promised = blocks.map(|pbn| (pbn, ())).collect();
+    }
+
+    /// Takes over the blocks that belong to the scheme, as an opening has found them.
+    pub fn adopt_scheme_blocks(&mut self, blocks: Map<Pbn, SchemeBlock>) {
+        self.of_scheme = blocks;
+    }
+
+    /// The number of changes so far that may help who waits for a block.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The block that was allocated last.
+    pub fn newest(&self) -> Pbn {
+        self.newest
+    }
+
+    /// The number of pins.
+    pub fn pins(&self) -> u64 {
+        self.pins.values().copied().map(u64::from).sum()
+    }
+
+    pub fn is_pinned(&self, pbn: Pbn) -> bool {
+        self.pins.contains_key(&pbn)
+    }
+
+    /// Whether the scan waits for a page.
+    pub fn does_scan_wait(&self) -> bool {
+        self.scan_waits
+    }
+
+    #[cfg(test)]
+    pub fn let_scan_wait(&mut self, waits: bool) {
+        self.scan_waits = waits;
+    }
+
+    /// Lets blocks that promises named be used again.
+    pub fn forget_promised(&mut self) {
+        self.promised.clear();
+    }
+
+    /// What a block is to the scheme, if it belongs to it.
+    pub fn scheme_block(&self, pbn: Pbn) -> Option<SchemeBlock> {
+        self.of_scheme.get(&pbn).copied()
+    }
+
+    /// The number of blocks of the scheme that hold nothing of clients.
+    pub fn plain_blocks_of_scheme(&self) -> usize {
+        self.of_scheme.values().filter(|is| **is == SchemeBlock::Plain).count()
+    }
+
+    /// Gives a block to the scheme, as a carrier.
+    pub fn becomes_carrier(&mut self, pbn: Pbn) {
+        self.of_scheme.insert(pbn, SchemeBlock::Carrier);
     }
 }
 

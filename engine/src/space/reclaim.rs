@@ -29,7 +29,7 @@ impl Space {
     /// Keeps a little more free than the reserve, and no more: a kept block may still be found as a duplicate.
     pub fn reclaim_if_low(&mut self, io: &mut Io, removals: &Removals) {
         let low = self.geometry.reserve_blocks.min(self.geometry.data_blocks / 16).max(8);
-        if !self.scan_complete() || io.failed || io.read_only {
+        if !self.scan_complete() || io.has_failed() || io.is_opened_to_read() {
             return;
         }
         if self.census.free + removals.under_way() < low {
@@ -99,7 +99,7 @@ impl Space {
     pub fn reclaim(&mut self, io: &mut Io, tables: &mut Tables, index_: &mut Index, mut room: usize) -> Vec<Pbn> {
         let chosen = std::mem::take(&mut self.chosen);
         let mut carriers = Vec::new();
-        if !io.stage.commits() {
+        if !io.stage().commits() {
             // The volume closes with exact counts, and a removal from now on would come after the last flush that lets a count fall.
             return carriers;
         }
@@ -154,17 +154,17 @@ impl Space {
         }
         if tables.committed.is_some() {
             // Its record is the removal, so it counts as sent at once.
-            tables.open.seal_within(io.now, self.policy.commit_period_ms);
+            tables.open.seal_within(io.now(), self.policy.commit_period_ms);
             if !tables.open.removed.insert(pbn) {
                 return None;
             }
             *room -= 1;
-            tables.removals.sent += 1;
+            tables.removals.are_sent(1);
         } else {
-            tables.pages.touch(names, io.now).content.set_fingerprint(at, FingerprintEntry::NONE);
+            tables.pages.touch(names, io.now()).content.set_fingerprint(at, FingerprintEntry::NONE);
             tables.removals.unsent.entry(names).or_default().push(pbn);
         }
-        io.ledger.reclaimed_blocks += 1;
+        io.ledger.reclaimed();
         Some(entry)
     }
 }

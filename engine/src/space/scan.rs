@@ -38,7 +38,7 @@ impl Space {
                 }
             }
         }
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
     }
 
     /// The number of links from the map; none unless all counts are known.

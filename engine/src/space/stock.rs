@@ -55,9 +55,10 @@ impl Space {
         if self.unwritten.is_empty() {
             return false;
         }
-        let may = io.stage == Stage::Serving && !io.failed && !io.read_only && self.scan_complete() && !self.stock.is_growing;
+        let may =
+            io.stage() == Stage::Serving && !io.has_failed() && !io.is_opened_to_read() && self.scan_complete() && !self.stock.is_growing;
         let has_room = !self.store.is_short && self.store_left > self.stock.blocks;
-        let was_refused = self.stock.refused.is_some_and(|at| io.now < at.plus_ms(REFUSED_MS));
+        let was_refused = self.stock.refused.is_some_and(|at| io.now() < at.plus_ms(REFUSED_MS));
         may && has_room && !was_refused && self.free_written() < self.stock.blocks / LOW_FRACTION
     }
 
@@ -93,7 +94,7 @@ impl Space {
     /// Zeros were written to these blocks, or the host has refused them.
     pub fn stock_filled(&mut self, io: &Io, first: Pbn, blocks: u64, is_good: bool) {
         self.stock.is_growing = false;
-        self.stock.refused = (!is_good).then_some(io.now);
+        self.stock.refused = (!is_good).then_some(io.now());
         if is_good {
             self.unwritten.written(first, blocks);
         }

@@ -101,12 +101,12 @@ fn what_the_log_says_of_a_block_that_was_counted_otherwise_does_not_wrap_the_cen
 #[test]
 fn reclaim_is_under_way_while_the_pages_of_its_granules_are_read() {
     let mut store = crate::test_kit::store();
-    store.pool.io.stage = Stage::Serving;
+    store.pool.io.enter(Stage::Serving);
     store.pool.space.add_kept(3);
     assert!(!store.pool.space.is_reclaiming(&store.pool.tables.removals));
     assert!(store.pool.space.reclaim_for_waiters(&mut store.pool.io, &store.pool.tables.removals));
     store.pool.reclaim(usize::MAX);
-    assert!(store.pool.io.out.iter().any(|action| matches!(action, Action::Read { .. })));
+    assert!(store.pool.io.actions().iter().any(|action| matches!(action, Action::Read { .. })));
     assert!(store.pool.space.is_reclaiming(&store.pool.tables.removals));
 }
 

@@ -7,17 +7,16 @@
 use super::Medium;
 use crate::format::counter::COUNTER_STOP;
 use crate::interface::Notice;
-use crate::io::{Io, Stage};
+use crate::io::Io;
 use crate::tables::Tables;
 
 /// Checks whether a counter has reached the stop. `sequence`: that of the last log unit. It is called when the volume opens, when its
 /// log was read, and at each seal, since only commits advance the counters without end.
 pub(crate) fn look_at_counters(io: &mut Io, medium: &Medium, tables: &Tables, sequence: u64) {
     let used_up = medium.superblock.used_up().is_some() || tables.open.number.0 >= COUNTER_STOP || sequence >= COUNTER_STOP;
-    if !used_up || io.used_up {
+    if !used_up || io.are_counters_used_up() {
         return;
     }
-    io.used_up = true;
-    io.read_only |= io.stage == Stage::Opening;
+    io.counters_are_used_up();
     io.notice(Notice::CountersUsedUp);
 }

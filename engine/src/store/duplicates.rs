@@ -71,7 +71,7 @@ impl Pool {
             return Ok(DuplicateSearch::New);
         }
         if refs >= self.space.link_limit(&self.tables) {
-            self.io.ledger.overflows += 1;
+            self.io.ledger.overflowed();
             // Another block may have the content.
             return if self.leave_out(fp, pbn) { self.find_duplicate(lbn, slice, fp, compared) } else { Ok(DuplicateSearch::New) };
         }
@@ -289,7 +289,7 @@ impl Pool {
     /// Forgets the fingerprint of a pending block whose last link is gone: it need not enter the table.
     pub fn drop_fingerprint(&mut self, pbn: Pbn) {
         let pending = self.space.pending.get_mut(pbn).expect("only a pending block loses its fingerprint here");
-        pending.waits = false;
+        pending.waits_no_more();
         let (kind, fingerprint, epoch, done) = (pending.kind, pending.fingerprint, pending.epoch, pending.held.is_none());
         if self.contents.held.remove(Epoch(epoch), pbn).is_some() || done {
             self.space.forget_pending(pbn);

@@ -55,7 +55,7 @@ impl Pool {
 
     /// Whether restored fingerprints have not entered their pages yet.
     pub fn fingerprints_are_on_their_way(&self) -> bool {
-        !self.io.failed
+        !self.io.has_failed()
             && (!self.tables.open.named.is_empty()
                 || self.tables.committing.as_ref().is_some_and(|epoch| !epoch.named.is_empty())
                 || self.settle.names_any())
@@ -91,15 +91,15 @@ impl Pool {
     /// Restores the fingerprint of a linked block whose content was read, if it lacks it. Returns whether it does: the block has the
     /// fingerprint now, or with the open epoch.
     pub fn restore_fingerprint(&mut self, pbn: Pbn, fingerprint: Fingerprint) -> bool {
-        let is_trusted = self.tables.proved_only.is_none() && !self.io.failed;
-        if self.io.stage != Stage::Serving || !is_trusted || self.io.read_only || !self.may_get_fingerprint(pbn) {
+        let is_trusted = self.tables.proved_only().is_none() && !self.io.has_failed();
+        if self.io.stage() != Stage::Serving || !is_trusted || self.io.is_opened_to_read() || !self.may_get_fingerprint(pbn) {
             return false;
         }
         let ((names, at), (counts, _)) = (self.geometry.fingerprint_of(pbn), self.geometry.refs_of(pbn));
         let Some(page) = self.tables.pages.get(names) else { return false };
         let entry = page.content.fingerprint(at);
         if entry.short() == Some(fingerprint.short()) {
-            self.tables.pages.touch(names, self.io.now).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
+            self.tables.pages.touch(names, self.io.now()).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
             self.index.insert(&fingerprint, pbn);
             return true;
         }
@@ -109,7 +109,7 @@ impl Pool {
         }
         self.space.change_refs(&mut self.io, &mut self.tables, pbn, 1);
         self.tables.open.refs_pages.insert(counts.index);
-        self.tables.open.seal_within(self.io.now, self.settings.commit_period_ms);
+        self.tables.open.seal_within(self.io.now(), self.settings.commit_period_ms);
         self.tables.open.named.insert(pbn, fingerprint);
         true
     }
@@ -144,14 +144,14 @@ impl Pool {
         let Some(page) = self.tables.pages.get(id) else { return false };
         let entry = page.content.fingerprint(at);
         let Digest::Of(fingerprint) = digest else { return true };
-        if self.io.stage != Stage::Serving || self.io.is_read_only() || !has_checksum_alone(&entry) || !self.may_get_fingerprint(pbn) {
+        if self.io.stage() != Stage::Serving || self.io.is_read_only() || !has_checksum_alone(&entry) || !self.may_get_fingerprint(pbn) {
             return true;
         }
         if !entry.proves(&self.keys.fingerprinter, digest, block) {
             self.content_damaged(pbn);
             return true;
         }
-        self.tables.pages.touch(id, self.io.now).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
+        self.tables.pages.touch(id, self.io.now()).content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
         self.index.offer(&fingerprint, pbn);
         self.index.doubt(&fingerprint);
         true
@@ -160,7 +160,7 @@ impl Pool {
     /// Enters a restored fingerprint whose increment is durable on its page, which is in memory.
     pub fn enter_name(&mut self, pbn: Pbn, fingerprint: Fingerprint) {
         let (id, at) = self.geometry.fingerprint_of(pbn);
-        let page = self.tables.pages.touch(id, self.io.now);
+        let page = self.tables.pages.touch(id, self.io.now());
         debug_assert!(page.content.fingerprint(at).is_none(), "a block that is named again has no name");
         page.content.set_fingerprint(at, FingerprintEntry::of(fingerprint));
         if !self.contents.suspects.contains(pbn) {

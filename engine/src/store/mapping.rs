@@ -22,7 +22,7 @@ impl Pool {
 
     /// The same; the open epoch is sealed within this time.
     pub fn set_point_within(&mut self, lbn: Lbn, entry: MapEntry, ms: u64) {
-        self.tables.open.seal_within(self.io.now, ms);
+        self.tables.open.seal_within(self.io.now(), ms);
         self.tables.partial_writes.overtake(lbn, lbn + 1);
         if let Some(MapEntry::Block { pbn, .. }) = self.tables.open.points.insert(lbn, entry) {
             self.cancel(pbn);
@@ -31,7 +31,7 @@ impl Pool {
 
     /// Unmaps a range, from the open epoch on. Returns the LBNs of it that this epoch had mapped.
     pub fn unmap(&mut self, first: Lbn, end: Lbn) -> Vec<Lbn> {
-        self.tables.open.seal_within(self.io.now, self.settings.commit_period_ms);
+        self.tables.open.seal_within(self.io.now(), self.settings.commit_period_ms);
         self.tables.partial_writes.overtake(first, end);
         let points = self.tables.open.unmap(first, end);
         points.iter().filter_map(|(_, entry)| entry.pbn()).for_each(|pbn| self.cancel(pbn));
@@ -52,6 +52,8 @@ impl Pool {
         if dies {
             self.drop_fingerprint(pbn);
         }
-        self.tables.open.new_block_lost_a_link |= is_new_now && !dies;
+        if is_new_now && !dies {
+            self.tables.open.new_block_loses_a_link();
+        }
     }
 }

@@ -5,7 +5,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::entry::FingerprintEntry;
 use crate::format::{FRONT_COPIES, Lifetime, ProtectedRange, Superblock};
 use crate::policy::Policy;
-use crate::units::{BLOCK_SIZE, Bytes, Lbn};
+use crate::units::{BLOCK_SIZE, Bytes, Epoch, Lbn, Pbn};
 
 /// The update of the superblock that is under way, and the front copies that this server has written.
 #[derive(Default)]
@@ -30,12 +30,12 @@ pub(crate) struct SuperblockUpdates {
 pub(crate) struct Medium {
     pub superblock: Superblock,
     /// Whether each pair of copies of the superblock on the medium says that entries may say that a block stays apart.
-    pub is_marked_apart: bool,
+    pub(super) is_marked_apart: bool,
     /// Whether an update of the superblock is under way.
-    pub is_busy: bool,
+    pub(super) is_busy: bool,
     /// The number of copies that are under way to the device.
-    pub writes_left: u32,
-    pub updates: SuperblockUpdates,
+    pub(super) writes_left: u32,
+    pub(super) updates: SuperblockUpdates,
 }
 
 impl Medium {
@@ -49,7 +49,7 @@ impl Medium {
         if ranges.iter().any(|range| range.is_found) {
             self.superblock.set_marks_apart();
         }
-        self.superblock.protected = ranges;
+        self.superblock.set_protected(ranges);
         self.updates.is_asked = true;
     }
 
@@ -74,5 +74,46 @@ impl Medium {
             self.mark_apart();
             entry
         }
+    }
+
+    /// Has the superblock updated for its ledger, or for what else it says, if it may be.
+    pub fn ask_for_update(&mut self, is_allowed: bool) {
+        self.updates.is_asked = is_allowed;
+    }
+
+    /// Notes that a copy of an update is on the device.
+    pub fn copy_written(&mut self) {
+        self.writes_left -= 1;
+    }
+
+    /// Notes that the update has ended, well or not.
+    pub fn update_ended(&mut self) {
+        self.is_busy = false;
+    }
+
+    /// Notes that no count is too high any more.
+    pub fn counts_are_exact(&mut self) {
+        self.superblock.set_counts_exact();
+    }
+
+    /// Has the next recount begin with this block.
+    pub fn recount_begins_at(&mut self, pbn: Pbn) {
+        self.superblock.set_recount_position(pbn);
+    }
+
+    /// Notes that this epoch is durable. Returns the last one that is.
+    pub fn epoch_is_durable(&mut self, epoch: Epoch) -> Epoch {
+        self.superblock.set_last_epoch(epoch);
+        self.superblock.last_epoch
+    }
+
+    /// Whether an update of the superblock is under way.
+    pub fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// Whether copies of it are under way to the device.
+    pub fn are_copies_under_way(&self) -> bool {
+        self.writes_left > 0
     }
 }

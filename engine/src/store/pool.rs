@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::space::by_block::ByBlock;
 use crate::space::{PendingBlock, Policy, Space};
 use crate::tables::{RECORD_COST_BYTES, Settle, Tables};
-use crate::units::{Pbn, Time, count};
+use crate::units::{Epoch, Pbn, Time, count};
 use std::sync::Arc;
 
 /// The parts that all volumes on a device would share.
@@ -51,8 +51,10 @@ impl Pool {
         accountant.take(Part::Index, used + prefetched.bytes());
         let (next, delay_ms) = (superblock.last_epoch + 1, settings.noncritical_delay_ms);
         let mut tables = Tables::new(geometry.clone(), superblock.origin, accountant.clone(), next, now, delay_ms);
-        // After a crash some bits are out of date, until the recount has visited every page and set them.
-        tables.bits_exact = superblock.keeps_counts() && !superblock.garbage_possible;
+        if superblock.keeps_counts() && !superblock.garbage_possible {
+            // After a crash some bits are out of date, until the recount has visited every page and set them.
+            tables.bits_are_exact();
+        }
         Self {
             space: Space::new(geometry.clone(), newest, accountant.limit(Part::Work), Policy::of(&settings)),
             io: Io::new(home, now, settings.read_only),
@@ -71,7 +73,7 @@ impl Pool {
 
     /// Gives the index this much memory, but no more than its share. It is empty then, and to be rebuilt.
     pub fn resize_index(&mut self, bytes: u64) {
-        self.settings.knobs.index_bytes_max = bytes;
+        self.settings.knobs.limit_index(bytes);
         let shares = IndexShares::of(&self.settings, &self.memory.accountant, &self.geometry);
         self.memory.accountant.give(Part::Index, self.index.bytes());
         // The old entries go before the new ones take their room.
@@ -103,7 +105,7 @@ impl Pool {
     /// Notes that the counts that a recount has lowered are durable.
     pub fn recount_is_durable(&mut self) {
         self.space.returns_are_durable();
-        self.medium.superblock.garbage_possible = false;
+        self.medium.counts_are_exact();
     }
 
     /// The number of carriers on the volume; none while it is unknown.
@@ -128,5 +130,11 @@ impl Pool {
         let taken = self.space.take_free_block(&mut self.io, &mut self.tables, &mut self.contents.cache, Stream::UNKNOWN, true)?;
         taken.into_iter().for_each(|pbn| self.contents.suspects.forget(pbn));
         Ok(taken)
+    }
+
+    /// Serves only what is proved from now on, since flushed records are missing; records are valid up to this epoch.
+    pub fn serve_only_proved(&mut self, last: Epoch) {
+        self.tables.lack_records(last);
+        self.settings.verify_all_reads();
     }
 }

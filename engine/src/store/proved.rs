@@ -24,7 +24,7 @@ impl Pool {
         digest: Digest,
         block: &[u8; BLOCK_SIZE],
     ) -> Result<bool, PageId> {
-        let Some(last) = self.tables.proved_only else { return Ok(true) };
+        let Some(last) = self.tables.proved_only() else { return Ok(true) };
         let is_it = match expect {
             ExpectedContent::Fingerprint(value) => digest == Digest::Of(*value),
             ExpectedContent::Carrier(value) => self.keys.authentic(pbn, block).is_some() && unit::may_have_entry(value, block),

@@ -109,7 +109,7 @@ impl Pool {
             return Ok(Remapped::Stands(from.0, content));
         }
         let entry = self.settled_entry(to.0).map_err(Blocked::Page)?;
-        if !known.holds(to, &entry.value, &content, self.io.now) {
+        if !known.holds(to, &entry.value, &content, self.io.now()) {
             return Err(if to.1 == 0 { Blocked::Compare(to.0) } else { Blocked::Carrier(to.0) });
         }
         Ok(Remapped::May(from.0, content))

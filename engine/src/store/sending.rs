@@ -6,7 +6,7 @@ use crate::contents::WriteRun;
 use crate::format::Geometry;
 use crate::interface::{Class, RequestId};
 use crate::io::IoFor;
-use crate::space::Space;
+use crate::space::{PendingBlock, Space};
 use crate::units::{Pbn, count};
 
 /// The most blocks in one command.
@@ -15,7 +15,7 @@ const RUN_BLOCKS_MAX: u64 = 256;
 impl Pool {
     /// Adds a new block of a request to the next command.
     pub fn add_to_run(&mut self, request: RequestId, pbn: Pbn, slice: Slice) {
-        if let Some(run) = &mut self.contents.run {
+        if let Some(run) = self.contents.run() {
             if self.geometry.are_neighbours(run.first + (run.blocks - 1), pbn) && run.request == request && run.blocks < RUN_BLOCKS_MAX {
                 run.blocks += 1;
                 let next = match run.data.last_mut() {
@@ -27,22 +27,23 @@ impl Pool {
             }
             self.send_run();
         }
-        self.contents.run = Some(WriteRun { first: pbn, blocks: 1, data: vec![slice], request });
+        self.contents.begin_run(WriteRun { first: pbn, blocks: 1, data: vec![slice], request });
     }
 
     /// Sends the command with the new blocks gathered so far.
     pub fn send_run(&mut self) {
-        if let Some(WriteRun { first, blocks, data, .. }) = self.contents.run.take() {
+        if let Some(WriteRun { first, blocks, data, .. }) = self.contents.take_run() {
             self.space.writes(first, blocks);
             self.io.write(IoFor::Content { first, blocks }, self.geometry.block_at(first), data, Class::Data);
-            self.contents.in_flight += 1;
+            self.contents.writes_begin(1);
         }
     }
 
     /// Writes content, in the order of its blocks, with neighbours in one write.
     pub fn send_contents(&mut self, contents: Vec<(Pbn, Slice)>) {
         let content = |_: &Space, first, blocks| IoFor::Content { first, blocks: count(blocks) };
-        self.contents.in_flight += self.write_blocks(contents, Class::Data, content);
+        let writes = self.write_blocks(contents, Class::Data, content);
+        self.contents.writes_begin(writes);
     }
 
     /// Writes blocks in the given order. A block that follows its neighbour is part of the same write. `what` makes the purpose of a write
@@ -62,9 +63,9 @@ impl Pool {
     /// memory of requests. If it were kept, further requests could wait for that memory forever, and a flush among them would never be
     /// answered.
     pub fn release_unsent_content(&mut self) {
-        let run = self.contents.run.take().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
+        let run = self.contents.take_run().map_or(0..0, |run| run.first.0..run.first.0 + run.blocks).map(Pbn);
         for pbn in run.chain(self.contents.held.blocks()) {
-            self.space.pending.get_mut(pbn).into_iter().for_each(|pending| pending.held = None);
+            self.space.pending.get_mut(pbn).into_iter().for_each(PendingBlock::drop_content);
         }
     }
 }

@@ -149,7 +149,7 @@ impl Pool {
         let before = page.content.fingerprint(at);
         if before.is_none() || before.is_short_of(&entry) {
             page.content.set_fingerprint(at, entry);
-            self.tables.pages.touch(id, self.io.now);
+            self.tables.pages.touch(id, self.io.now());
         } else {
             self.io.notice(Notice::Damage { what: "a new block had a fingerprint already", at: pbn.0 });
         }
@@ -158,7 +158,7 @@ impl Pool {
     /// Notes that the fingerprint no longer waits for the table. If the content is on the device too, the block is no longer pending.
     pub fn end_pending(&mut self, pbn: Pbn, epoch: u64) {
         if let Some(pending) = self.space.pending.get_mut(pbn).filter(|f| f.epoch == epoch) {
-            pending.waits = false;
+            pending.waits_no_more();
             if pending.held.is_none() {
                 self.space.forget_pending(pbn);
             }

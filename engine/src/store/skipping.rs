@@ -22,16 +22,16 @@ impl Store {
 
     /// Notes that an LBN has content that was deferred: it may be stored elsewhere.
     pub fn defer(&mut self, lbn: Lbn) {
-        self.pool.io.ledger.deferred += 1;
+        self.pool.io.ledger.deferred();
         self.volume.adaptation.note(None);
-        if self.volume.skipped.add_unnamed(lbn, self.pool.io.now) {
-            self.volume.uncompared.defer(&mut self.pool.medium.superblock, lbn, self.pool.io.now);
+        if self.volume.skipped.add_unnamed(lbn, self.pool.io.now()) {
+            self.volume.uncompared.defer(&mut self.pool.medium.superblock, lbn, self.pool.io.now());
         }
     }
 
     fn skip(&mut self, lbn: Lbn, pbn: Pbn, fp: &Fingerprint) {
-        if self.volume.skipped.add(lbn, fp, pbn, self.pool.io.now) {
-            self.volume.uncompared.skip(&mut self.pool.medium.superblock, lbn, self.pool.io.now);
+        if self.volume.skipped.add(lbn, fp, pbn, self.pool.io.now()) {
+            self.volume.uncompared.skip(&mut self.pool.medium.superblock, lbn, self.pool.io.now());
         }
     }
 }

@@ -24,13 +24,12 @@ const PAIRS: u8 = 2;
 impl Pool {
     /// Begins an update.
     pub fn write_superblock(&mut self) {
-        debug_assert!(!self.medium.is_busy, "superblock updates go one at a time");
+        debug_assert!(!self.medium.is_busy(), "superblock updates go one at a time");
         self.medium.is_busy = true;
-        self.medium.superblock.generation += 1;
         let found = &self.medium.superblock.lifetime;
         self.medium.updates.lived_before.get_or_insert_with(|| found.clone());
-        self.medium.superblock.lifetime = self.medium.lifetime(&self.io.ledger);
-        self.medium.superblock.allocation_cursor = self.space.newest;
+        let lifetime = self.medium.lifetime(&self.io.ledger);
+        self.medium.superblock.begin_update(lifetime, self.space.newest());
         (self.medium.updates.client_units, self.medium.updates.is_asked) = (self.io.ledger.client_units, false);
         self.medium.updates.marks_apart = self.medium.superblock.marks_apart();
         let places = copies(self.medium.superblock.geometry.device_bytes);
@@ -58,7 +57,7 @@ impl Medium {
     pub fn is_ledger_update_due(&self, io: &Io, units_max: u64) -> bool {
         let units = io.ledger.client_units.saturating_sub(self.updates.client_units);
         let is_wanted = units >= units_max || self.updates.is_asked;
-        is_wanted && !self.is_busy && !io.failed && io.stage == Stage::Serving
+        is_wanted && !self.is_busy && !io.has_failed() && io.stage() == Stage::Serving
     }
 
     /// The generation of the last superblock whose update has ended.
@@ -70,12 +69,9 @@ impl Medium {
     pub fn lifetime(&self, ledger: &Ledger) -> Lifetime {
         let mut lifetime = self.updates.lived_before.as_ref().unwrap_or(&self.superblock.lifetime).clone();
         for (total, count) in lifetime.classes.iter_mut().zip(ledger.written) {
-            total.units = total.units.saturating_add(count.units);
-            total.bytes = total.bytes.saturating_add(count.bytes);
-            total.commands = total.commands.saturating_add(count.commands);
+            total.add(count.units, count.bytes, count.commands);
         }
-        lifetime.client_write_units = lifetime.client_write_units.saturating_add(ledger.client_units);
-        lifetime.device_flushes = lifetime.device_flushes.saturating_add(ledger.device_flushes);
+        lifetime.add(ledger.client_units, ledger.device_flushes);
         lifetime
     }
 

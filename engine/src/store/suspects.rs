@@ -34,7 +34,7 @@ impl Pool {
 
     /// Whether a task has to wait until a find is kept: then it goes on. For a store without room it waits as long as writes do.
     pub fn awaits_find(&mut self, find: u64, task: Task) -> bool {
-        let may_be_kept = self.io.may_mark() && self.io.stage == Stage::Serving && !self.space.has_waited_for_store(&self.io);
+        let may_be_kept = self.io.may_mark() && self.io.stage() == Stage::Serving && !self.space.has_waited_for_store(&self.io);
         let waits = may_be_kept && !self.contents.suspects.are_kept_upto(find);
         if waits {
             self.contents.suspects.wait(task);
@@ -59,7 +59,7 @@ impl Pool {
             Access::Ready(resident) => resident.page().content.fingerprint(at),
         };
         if entry.suspect() != entry {
-            self.tables.pages.touch(page, self.io.now).content.set_fingerprint(at, entry.suspect());
+            self.tables.pages.touch(page, self.io.now()).content.set_fingerprint(at, entry.suspect());
             self.contents.suspects.pages.insert(page);
         }
         Ok(true)

@@ -93,7 +93,7 @@ mod tests {
     /// Returns the reads under way: the first page of each, and how many it brings.
     fn reads(tables: &Tables, io: &mut Io) -> Vec<(u64, usize)> {
         let page_of = |at| (0..tables.geometry.pages(Region::Fingerprints)).find(|&index| tables.geometry.page_at(page(index)) == at);
-        let out = std::mem::take(&mut io.out);
+        let out = io.take_actions();
         let reads =
             out.iter().filter_map(|action| if let Action::Read { at, buffer, .. } = action { Some((*at, buffer.blocks())) } else { None });
         reads.map(|(at, blocks)| (page_of(at).expect("it begins with a page"), blocks)).collect()

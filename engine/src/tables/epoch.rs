@@ -138,6 +138,40 @@ impl Epoch {
         }
         self.ranges.insert(first, end);
     }
+
+    /// Lets a request wait for the epoch. Returns whether it is the first that does.
+    pub fn wait(&mut self, request: RequestId, why: Wanted) -> bool {
+        self.waiters.push(request);
+        let is_first = self.wanted.is_none();
+        self.wanted.get_or_insert(why);
+        is_first
+    }
+
+    /// Takes the requests that wait for another epoch, whose records have moved here.
+    pub fn take_waiters(&mut self, other: &mut Self) {
+        self.waiters = std::mem::take(&mut other.waiters);
+        self.wanted = other.wanted.filter(|_| !self.waiters.is_empty());
+    }
+
+    /// Seals it as soon as content that is being compressed for it arrives, if there is such content.
+    pub fn seal_when_compressed(&mut self, is_compressing: bool) {
+        self.is_due = is_compressing;
+    }
+
+    /// Lets it fill on. Returns whether it was to be sealed.
+    pub fn fills_on(&mut self) -> bool {
+        std::mem::take(&mut self.is_due)
+    }
+
+    /// Notes that some of its new blocks are packs.
+    pub fn gets_packs(&mut self) {
+        self.has_packs = true;
+    }
+
+    /// Notes that a new block of it has lost a link and is still linked.
+    pub fn new_block_loses_a_link(&mut self) {
+        self.new_block_lost_a_link = true;
+    }
 }
 
 #[cfg(test)]

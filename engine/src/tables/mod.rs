@@ -65,19 +65,19 @@ pub(crate) struct Tables {
     /// The longest delay of the write of a page that no task waits for.
     delay_ms: u64,
     /// A clear *written* bit proves that the page was never written. After a crash it does not, until a recount has read every page.
-    pub bits_exact: bool,
+    bits_exact: bool,
     /// The epoch that is filling.
     pub open: Epoch,
     /// The epoch that is committing.
     pub committing: Option<Epoch>,
     /// The memory of the points of the last committed epoch, for the next one.
-    pub spare_points: Points,
+    spare_points: Points,
     /// Changes to counts that are not committed, where pages hold only what is committed.
     pub pending_counts: PendingCounts,
     /// The committed records that pages on the medium may lack, in the scheme that has such records.
     pub committed: Option<Committed>,
     /// Records that were flushed are missing: only content that is proved is served, and records are valid up to this epoch.
-    pub proved_only: Option<Number>,
+    proved_only: Option<Number>,
     /// Writes of parts of blocks that are under way.
     pub partial_writes: PartialWrites,
     /// The links from the map, as a recount has counted them.
@@ -106,6 +106,16 @@ impl Removals {
     /// The number of blocks that become free when their removal is durable.
     pub fn under_way(&self) -> u64 {
         count(self.unsent.values().map(Vec::len).sum::<usize>()) + self.sent
+    }
+
+    /// Notes that the removals of this number of blocks are on their way.
+    pub fn are_sent(&mut self, blocks: usize) {
+        self.sent += count(blocks);
+    }
+
+    /// Notes that they are durable.
+    pub fn are_durable(&mut self, blocks: usize) {
+        self.sent -= count(blocks);
     }
 }
 
@@ -292,6 +302,55 @@ impl Tables {
         if self.committing.is_some() {
             io.schedule.push(Task::Commit);
         }
+    }
+
+    /// Notes that a clear *written* bit proves that its page was never written.
+    pub fn bits_are_exact(&mut self) {
+        self.bits_exact = true;
+    }
+
+    /// Begins to commit an epoch, which was sealed.
+    pub fn commit(&mut self, epoch: Epoch) {
+        self.committing = Some(epoch);
+    }
+
+    /// Takes the memory of the points of a committed epoch, for the next one.
+    pub fn reuse(&mut self, points: Points) {
+        self.spare_points = points.emptied();
+    }
+
+    /// Keeps records of committed epochs from now on, which pages on the medium may lack.
+    pub fn keep_records(&mut self, committed: Committed) {
+        self.committed = Some(committed);
+    }
+
+    /// Keeps no records any more: pages have all of them, or no log leads to them.
+    pub fn forget_records(&mut self) {
+        self.committed = None;
+    }
+
+    /// Notes that flushed records are missing: only content that is proved is served, and records are valid up to this epoch.
+    pub fn lack_records(&mut self, last: Number) {
+        self.proved_only = Some(last);
+        self.committed.iter_mut().for_each(|committed| committed.is_end_known = false);
+    }
+
+    /// Opens the epoch after this one, which is empty.
+    pub fn open_after(&mut self, last: Number) {
+        debug_assert!(self.open.is_empty(), "records of an open epoch are not dropped");
+        self.open = Epoch::new(last + 1);
+    }
+
+    /// Takes the number of the open epoch for a record of its own, which is committed at once. The open epoch gets the next one.
+    pub fn take_number(&mut self) -> Number {
+        let number = self.open.number;
+        self.open.number = Number(number.0 + 1);
+        number
+    }
+
+    /// The last epoch that counts, if flushed records are missing: only content that is proved is served then.
+    pub fn proved_only(&self) -> Option<Number> {
+        self.proved_only
     }
 }
 

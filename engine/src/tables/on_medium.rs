@@ -69,10 +69,10 @@ impl Tables {
             // A page that was never written is there at once, and blank.
             None => matches!(self.ensure(io, id), Access::Ready(_)),
         };
-        if !is_whole || io.read_only {
+        if !is_whole || io.is_opened_to_read() {
             return false;
         }
-        self.pages.touch(id, io.now);
+        self.pages.touch(id, io.now());
         self.scrubbed.awaited = Some((id, None));
         true
     }

@@ -46,7 +46,7 @@ impl Tables {
 
     /// Whether it is known, without a read of the page, that the page was never written.
     pub fn is_blank(&mut self, io: &mut Io, id: PageId) -> bool {
-        if !self.bits_exact || io.failed || self.pages.holds(id) || self.pages.bit_pending.contains(&id) || self.is_touched(id) {
+        if !self.bits_exact || io.has_failed() || self.pages.holds(id) || self.pages.bit_pending.contains(&id) || self.is_touched(id) {
             return false;
         }
         let (bits, at) = self.geometry.written_of(id);
@@ -93,7 +93,7 @@ impl Tables {
     /// Whether a clear bit proves that the page was never written. Live records that change the page take the proof away: power may have
     /// failed between the page's first write by a checkpoint and its bit. So does a failure of the device.
     pub(super) fn knows_unwritten(&self, io: &Io, id: PageId) -> bool {
-        self.bits_exact && !io.failed && !self.is_touched(id)
+        self.bits_exact && !io.has_failed() && !self.is_touched(id)
     }
 
     fn put_blank(&mut self, id: PageId) {
@@ -119,7 +119,7 @@ impl Tables {
         if !bit && exact {
             let waiters = std::mem::take(waiters);
             self.put_blank(id);
-            io.schedule.ready.extend(waiters);
+            io.schedule.extend(waiters);
             return;
         }
         self.read_pages(io, id, 1);
@@ -140,7 +140,7 @@ impl Tables {
             return None;
         }
         let (waiters, written) = (std::mem::take(waiters), *written);
-        io.schedule.ready.extend(waiters);
+        io.schedule.extend(waiters);
         let at = self.geometry.page_at(id).0;
         if result.is_err() {
             io.notice(Notice::Damage { what: "a metadata page cannot be read", at });
@@ -164,15 +164,15 @@ impl Tables {
         }
         // A crash came between the page's first write, or parts of that write, and its bit. If records change the page, a checkpoint will
         // write it anyway.
-        let is_late = !written && !opened.blank && !io.read_only && !io.failed && !self.is_touched(id);
+        let is_late = !written && !opened.blank && !io.is_opened_to_read() && !io.has_failed() && !self.is_touched(id);
         let bit = written && !self.pages.bit_pending.contains(&id);
         // The page may have been written, evicted and read again without a flush in between. A commit that relies on it has to know.
-        let stamp = io.durability.refs;
+        let stamp = io.durability.last_refs();
         let page = Page { content: opened.content, damaged: opened.damaged, dirty: None, writing: false, unsaved, stamp, bit };
         self.pages.put(id, PageState::Ready(Box::new(page)));
         if is_late {
             // Once it is written again as a whole, its bit is set like that of any other page.
-            self.pages.touch(id, io.now);
+            self.pages.touch(id, io.now());
         }
         overtaken
     }

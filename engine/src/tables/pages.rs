@@ -35,6 +35,13 @@ pub(crate) struct Page {
     pub bit: bool,
 }
 
+impl Page {
+    /// Notes that a record has changed the page in memory, which the medium lacks.
+    pub fn lacks_save(&mut self) {
+        self.unsaved = true;
+    }
+}
+
 /// The state of a page in the cache.
 pub(crate) enum PageState {
     /// The page is being read.

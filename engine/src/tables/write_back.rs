@@ -9,7 +9,7 @@ use crate::format::page::{self, PageId, Region};
 use crate::interface::IoFailure;
 use crate::io::{Io, IoFor};
 use crate::schedule::Task;
-use crate::units::{Pbn, Time, count};
+use crate::units::{Pbn, Time};
 
 /// The most early page writes in flight at once.
 const EARLY_WRITES: usize = 64;
@@ -40,9 +40,11 @@ impl Tables {
         if !bit && id.region != Region::Written {
             self.pages.bit_pending.insert(id);
         }
-        io.durability.bits_in_flight += u32::from(id.region == Region::Written);
+        if id.region == Region::Written {
+            io.durability.bits_are_sent();
+        }
         let removed = self.removals.unsent.remove(&id).unwrap_or_default();
-        self.removals.sent += count(removed.len());
+        self.removals.are_sent(removed.len());
         self.page_writes += 1;
         self.scrubbed.is_written(id);
         let at = self.geometry.page_at(id);
@@ -57,7 +59,7 @@ impl Tables {
         page.writing = false;
         if result.is_err() {
             // Its content is nowhere else, so the page stays in memory.
-            self.pages.touch(id, io.now);
+            self.pages.touch(id, io.now());
             return false;
         }
         page.stamp = stamp;
@@ -66,11 +68,8 @@ impl Tables {
             io.durability.bits.push_back((stamp, id));
         }
         match id.region {
-            Region::Refs => io.durability.refs = stamp,
-            Region::Written => {
-                io.durability.bits_stamp = stamp;
-                io.durability.bits_in_flight -= 1;
-            }
+            Region::Refs => io.durability.refs_written(stamp),
+            Region::Written => io.durability.bits_written(stamp),
             Region::Fingerprints | Region::Map => {}
         }
         if !removed.is_empty() {
@@ -90,7 +89,7 @@ impl Tables {
                     let content = &mut resident.page().content;
                     if !content.bit(at) {
                         content.set_bit(at, true);
-                        self.pages.touch(bits, io.now);
+                        self.pages.touch(bits, io.now());
                     }
                 }
             }
@@ -105,7 +104,7 @@ impl Tables {
 
     /// Writes the pages whose delay has passed.
     pub fn write_back(&mut self, io: &mut Io) {
-        if io.now >= self.writeback_at {
+        if io.now() >= self.writeback_at {
             self.write_back_due(io);
         }
     }
@@ -113,11 +112,11 @@ impl Tables {
     #[inline(never)]
     fn write_back_due(&mut self, io: &mut Io) {
         let ids: Vec<PageId> = self.pages.dirty.iter().copied().collect();
-        let mut next = io.now.plus_ms(self.delay_ms.max(1));
+        let mut next = io.now().plus_ms(self.delay_ms.max(1));
         for id in ids {
             let page = self.pages.expect(id);
             let (due, is_writing) = (page.dirty.map_or(Time(u64::MAX), |since| since.plus_ms(self.delay_ms)), page.writing);
-            if due > io.now {
+            if due > io.now() {
                 next = next.min(due);
             } else if is_writing {
                 continue;
@@ -132,7 +131,7 @@ impl Tables {
 
     /// Makes the next call of [`Self::write_back`] look for pages at once.
     pub fn write_back_now(&mut self, io: &Io) {
-        self.writeback_at = io.now;
+        self.writeback_at = io.now();
     }
 
     /// The time of the next write-back, if any page is dirty.
@@ -189,12 +188,12 @@ mod tests {
             let content = page::PageContent::empty();
             let page = Page { content, damaged: 0, dirty: None, writing: false, unsaved: false, stamp: 0, bit: true };
             tables.pages.put(id, PageState::Ready(Box::new(page)));
-            tables.pages.touch(id, io.now);
+            tables.pages.touch(id, io.now());
         }
         tables.page_writes = 60;
         for _ in 0..2 {
             assert!(!tables.write_back_early(io));
-            assert_eq!((tables.page_writes, tables.pages.dirty.len(), io.out.len()), (64, 6, 4));
+            assert_eq!((tables.page_writes, tables.pages.dirty.len(), io.actions().len()), (64, 6, 4));
         }
         tables.page_writes -= 1;
         assert!(!tables.write_back_early(io));

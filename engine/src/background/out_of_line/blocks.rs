@@ -69,7 +69,7 @@ impl OutOfLine {
         if self.reading > 0 {
             self.pause_after_reads(store, reads);
         } else {
-            store.pool.io.schedule.more_background = true;
+            store.pool.io.schedule.ask_for_background();
         }
     }
 
@@ -103,14 +103,14 @@ impl OutOfLine {
         }
         self.reading -= 1;
         if self.reading == 0 {
-            self.known.have_ended(store.pool.io.now);
+            self.known.have_ended(store.pool.io.now());
             store.pool.io.schedule.push(Task::OutOfLine);
             self.map_to_what_was_read(store, scheme, answers);
         }
     }
 
     fn map_to_what_was_read(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
-        if store.pool.io.stage != Stage::Serving || store.pool.io.failed || !self.may_work(store) {
+        if store.pool.io.stage() != Stage::Serving || store.pool.io.has_failed() || !self.may_work(store) {
             return;
         }
         // What it has to wait for it meets again when it goes on.

@@ -61,7 +61,7 @@ impl OutOfLine {
             || self.is_pass_due(&store.volume.uncompared, &store.pool.geometry)
             || would_make_room
             || store.volume.skipped.is_nearly_full()
-            || self.begins_at(&store.volume.skipped, &store.pool.geometry, &store.pool.settings).is_some_and(|at| at <= store.pool.io.now)
+            || self.begins_at(&store.volume.skipped, &store.pool.geometry, &store.pool.settings).is_some_and(|at| at <= store.pool.io.now())
     }
 
     fn begins_at(&self, skipped: &Skipped, geometry: &Geometry, settings: &Settings) -> Option<Time> {

@@ -54,7 +54,7 @@ impl OutOfLine {
             }
             if self.asked.first().is_some() { self.asked.remove_below(end) } else { self.batch.remove_unnamed(end) }
         }
-        store.pool.io.schedule.more_background = true;
+        store.pool.io.schedule.ask_for_background();
     }
 
     fn has_room_for_candidate(&self, geometry: &Geometry) -> bool {
@@ -90,7 +90,7 @@ impl OutOfLine {
         self.sieve.await_all();
         self.stage = OutOfLineStage::Idle;
         self.end_if_compared(io, uncompared, medium);
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
     }
 
     fn begin_sweep(&mut self, io: &mut Io, tables: &Tables, uncompared: &mut Uncompared, medium: &mut Medium) {
@@ -102,6 +102,6 @@ impl OutOfLine {
         if self.candidates.is_empty() {
             self.end_sweep(io, uncompared, medium);
         }
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
     }
 }

@@ -29,13 +29,13 @@ impl OutOfLine {
     pub(super) fn begin_pass(&mut self, io: &mut Io, tables: &Tables) {
         self.looked_up += self.sieve.begin_pass(tables);
         self.stage = OutOfLineStage::Sieve;
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
     }
 
     /// Goes on with the pass that is under way.
     pub(super) fn go_on_sieving(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
         match self.sieve.go_on(&mut store.pool, self.reading > 0) {
-            Sifted::Goes => store.pool.io.schedule.more_background = true,
+            Sifted::Goes => store.pool.io.schedule.ask_for_background(),
             Sifted::Commits => self.wait_for_commit(&store.pool.io),
             Sifted::Page(page, reads) => self.wait(store, page, reads),
             Sifted::Reads(reads) => {
@@ -56,7 +56,7 @@ impl OutOfLine {
             self.candidates = self.sieve.candidates_found();
         }
         match self.compare_found(store, scheme, answers) {
-            Ok(()) => store.pool.io.schedule.more_background = true,
+            Ok(()) => store.pool.io.schedule.ask_for_background(),
             Err(Blocked::Page(missing)) => self.wait(store, missing, 1),
             Err(Blocked::Compare(missing)) => self.read_targets(store, missing),
             Err(Blocked::Carrier(missing)) => self.read_carriers(store, [missing]),
@@ -79,7 +79,7 @@ impl OutOfLine {
         self.sieve.end_pass(space);
         self.end_sweep(io, uncompared, medium);
         self.blocked_aside = None;
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
     }
 
     /// Whether a full volume is to get the blocks back now: whatever the work waits for, but for what is under way on them (R7).
@@ -96,12 +96,12 @@ impl OutOfLine {
         let left = uncompared.under_way().chain(uncompared.skipped());
         left.for_each(|(first, end)| self.asked.add(first, end));
         self.stage = OutOfLineStage::Idle;
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
     }
 
     /// Whether candidates are set aside.
     pub(super) fn sets_aside(&self, io: &Io, space: &Space) -> bool {
-        self.sieve.has_memory() && !io.is_read_only() && !space.lacks_room_for_others(io.stage)
+        self.sieve.has_memory() && !io.is_read_only() && !space.lacks_room_for_others(io.stage())
     }
 
     /// Whether LBNs that are skipped have to be set aside now, whatever the work does or waits for: there are more than fit into memory.

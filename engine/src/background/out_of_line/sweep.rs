@@ -62,13 +62,13 @@ impl OutOfLine {
             next = store.pool.geometry.first_pbn(id) + GRANULE_BLOCKS;
             self.stage = OutOfLineStage::Sweep(next);
         }
-        store.pool.io.schedule.more_background = true;
+        store.pool.io.schedule.ask_for_background();
     }
 
     /// Waits until there is room for another record: the open epoch, which may have links alone, fills no longer than others do.
     pub(super) fn wait_for_room(&mut self, io: &Io, tables: &mut Tables, settings: &Settings) {
-        tables.open.seal_within(io.now, settings.commit_period_ms);
-        self.pause = Some(io.now.plus_ms(CROWDED_MS));
+        tables.open.seal_within(io.now(), settings.commit_period_ms);
+        self.pause = Some(io.now().plus_ms(CROWDED_MS));
     }
 
     /// Maps candidates to the blocks of a page, which is in memory, and to slots of them, from block `next` on.

@@ -106,9 +106,9 @@ impl Scrub {
         match pool.tables.awaited_write(&mut pool.io) {
             AwaitedWrite::UnderWay => {}
             AwaitedWrite::Unconfirmed => scheme.confirm(pool),
-            AwaitedWrite::Completed(stamp) if stamp <= pool.io.durability.mark => return true,
+            AwaitedWrite::Completed(stamp) if stamp <= pool.io.durability.mark() => return true,
             // An update that is under way may have sent its flush before.
-            AwaitedWrite::Completed(_) if pool.medium.is_busy => {}
+            AwaitedWrite::Completed(_) if pool.medium.is_busy() => {}
             AwaitedWrite::Completed(_) => self.place.flush(),
         }
         false

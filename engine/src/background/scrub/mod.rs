@@ -84,16 +84,14 @@ impl Scrub {
     #[cold]
     pub fn order(&mut self, medium: &mut Medium, order: ScrubOrder) {
         match (order, self.place.progress.as_mut()) {
-            (ScrubOrder::Begin { kib_per_second }, Some(progress)) => {
-                (progress.kib_per_second, progress.is_paused) = (kib_per_second.max(1), false);
-            }
+            (ScrubOrder::Begin { kib_per_second }, Some(progress)) => progress.go_on_at(kib_per_second.max(1)),
             (ScrubOrder::Begin { kib_per_second }, None) => {
                 self.place.begin(kib_per_second.max(1));
                 self.read_units = 0;
                 self.listed.clear();
                 self.enter_part();
             }
-            (ScrubOrder::Pause | ScrubOrder::Resume, Some(progress)) => progress.is_paused = order == ScrubOrder::Pause,
+            (ScrubOrder::Pause | ScrubOrder::Resume, Some(progress)) => progress.pause(order == ScrubOrder::Pause),
             (ScrubOrder::Cancel, Some(_)) => self.place.progress = None,
             (_, None) => return,
         }
@@ -114,14 +112,14 @@ impl Scrub {
     /// The time at which it goes on, if only time makes it wait.
     pub fn next_at(&self, io: &Io, medium: &Medium) -> Option<Time> {
         if self.place.is_due(io, medium) {
-            return Some(io.now);
+            return Some(io.now());
         }
         if self.is_running(io) && !self.waits { self.pause } else { None }
     }
 
     /// Whether there is a scrub that may go on.
     fn is_running(&self, io: &Io) -> bool {
-        self.place.progress.is_some_and(|progress| !progress.is_paused) && !io.failed
+        self.place.progress.is_some_and(|progress| !progress.is_paused) && !io.has_failed()
     }
 
     pub fn counts(&self, io: &Io, medium: &Medium, geometry: &Geometry) -> ScrubCounts {
@@ -137,12 +135,12 @@ impl Scrub {
     pub fn go_on(&mut self, pool: &mut Pool, scheme: &mut Scheme) {
         self.waits = self.reading.is_some();
         self.place.go_on(pool, scheme);
-        if self.rests(&pool.io, &pool.medium) || self.pause.is_some_and(|until| pool.io.now < until) {
+        if self.rests(&pool.io, &pool.medium) || self.pause.is_some_and(|until| pool.io.now() < until) {
             return;
         }
         self.pause = None;
         if self.go_on_waiting(pool, scheme) {
-            self.pause = Some(pool.io.now.plus_ms(AGAIN_MS));
+            self.pause = Some(pool.io.now().plus_ms(AGAIN_MS));
             return;
         }
         let Some(progress) = self.place.progress else { return };
@@ -168,7 +166,7 @@ impl Scrub {
         io.read(IoFor::ReadForScrub, at, index(run.pieces), has_content, class);
         self.read_units += run.pieces;
         let rate = self.place.progress.map_or(1, |progress| u64::from(progress.kib_per_second.max(1)));
-        self.pause = Some(io.now.plus_ns((run.pieces * (BLOCK_BYTES / 1024) * 1_000_000_000).div_ceil(rate)));
+        self.pause = Some(io.now().plus_ns((run.pieces * (BLOCK_BYTES / 1024) * 1_000_000_000).div_ceil(rate)));
         self.reading = Some(run);
         self.waits = true;
     }
@@ -199,7 +197,7 @@ impl Scrub {
             LookResult::Unproved(i) => {
                 self.count_lost(&pool.tables, &run, i, arrived);
                 self.advance_if_any(&mut pool.io, &pool.geometry, run.first, run.first + i);
-                self.pause = self.pause.max(Some(pool.io.now.plus_ms(AGAIN_MS)));
+                self.pause = self.pause.max(Some(pool.io.now().plus_ms(AGAIN_MS)));
             }
             LookResult::Bad(i) if run.pieces > 1 => {
                 self.count_lost(&pool.tables, &run, i, arrived);
@@ -234,12 +232,17 @@ impl Scrub {
         } else if self.place.advance(geometry, next) {
             self.enter_part();
         }
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
     }
 
     /// Ends it: everything was looked at.
     fn end(&mut self, io: &mut Io) {
         self.place.end(io);
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
+    }
+
+    /// Notes that what it waited for is there.
+    pub fn is_called(&mut self) {
+        self.waits = false;
     }
 }

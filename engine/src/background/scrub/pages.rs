@@ -25,7 +25,7 @@ impl Scrub {
             match tables.condition_of(io, id) {
                 PageCondition::ToRead { written: bit } => written.push(bit),
                 PageCondition::IsWritten | PageCondition::Needs(_) if has_run => break,
-                PageCondition::IsWritten => return self.pause = Some(io.now.plus_ms(AGAIN_MS)),
+                PageCondition::IsWritten => return self.pause = Some(io.now().plus_ms(AGAIN_MS)),
                 PageCondition::Needs(bits) => {
                     self.waits = true;
                     return tables.wait(io, bits, Task::Scrub);

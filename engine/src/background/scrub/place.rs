@@ -94,10 +94,10 @@ impl Place {
     /// Advances to a piece of this part, or to the next part. Returns whether another part begins.
     pub fn advance(&mut self, geometry: &Geometry, next: u64) -> bool {
         let Some(progress) = &mut self.progress else { return false };
-        progress.next = next;
+        progress.go_to(next);
         let is_over = next >= progress.part.pieces(geometry);
         if is_over {
-            (progress.part, progress.next) = (ScrubPart::ALL[progress.part as usize + 1], 0);
+            progress.enter_next_part();
         }
         let (done, all) = (done(progress, geometry), pieces(&ScrubPart::ALL, geometry));
         if (done - self.saved_at.min(done)) * SAVED_PARTS >= all {
@@ -118,7 +118,7 @@ impl Place {
 
     /// Whether all copies were written since that was asked for.
     pub fn has_rewritten_all(&self, medium: &Medium) -> bool {
-        self.rewrites == 0 && !medium.is_busy
+        self.rewrites == 0 && !medium.is_busy()
     }
 
     /// Begins the end: everything was looked at.
@@ -135,9 +135,9 @@ impl Place {
             return false;
         }
         if io.is_read_only() {
-            return self.ending.is_some() && !io.failed;
+            return self.ending.is_some() && !io.has_failed();
         }
-        !medium.is_busy
+        !medium.is_busy()
     }
 
     /// Begins an update of the superblock that is due, or reports the end.
@@ -149,7 +149,7 @@ impl Place {
             Some(ending) if pool.io.is_read_only() || ending.generation.is_some() => {
                 return self.report_end(&mut pool.io, &mut pool.medium);
             }
-            Some(ending) if ending.stamp <= pool.io.durability.mark => {
+            Some(ending) if ending.stamp <= pool.io.durability.mark() => {
                 pool.medium.superblock.scrub = None;
                 pool.medium.superblock.ended_scrubs.add(ending.found);
                 ending.generation = Some(pool.medium.superblock.generation + 1);
@@ -163,7 +163,7 @@ impl Place {
 
     /// Puts the newest place into the superblock before which all is durable: the present one, or that of the last update (invariant 1).
     fn save(&mut self, io: &Io, medium: &mut Medium) {
-        let (now, durable) = (io.durability.now(), io.durability.mark);
+        let (now, durable) = (io.durability.now(), io.durability.mark());
         if now <= durable {
             self.reached = self.progress.map(|progress| (progress, now));
         }
@@ -207,7 +207,7 @@ impl Place {
         ScrubCounts {
             is_under_way: progress.is_some() || ending.is_some(),
             is_paused: progress.is_some_and(|progress| progress.is_paused),
-            is_order_kept: io.is_read_only() || self.order == Order::InUpdate && !medium.is_busy,
+            is_order_kept: io.is_read_only() || self.order == Order::InUpdate && !medium.is_busy(),
             done: progress.map_or(if ending.is_some() { all } else { 0 }, |progress| done(progress, geometry)),
             all,
             kib_per_second: progress.map_or(0, |progress| progress.kib_per_second),

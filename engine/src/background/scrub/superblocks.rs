@@ -16,8 +16,8 @@ impl Scrub {
         if io.is_read_only() {
             return self.advance(io, geometry, ScrubPart::Superblocks.pieces(geometry));
         }
-        if medium.is_busy {
-            self.pause = Some(io.now.plus_ms(super::AGAIN_MS));
+        if medium.is_busy() {
+            self.pause = Some(io.now().plus_ms(super::AGAIN_MS));
             return;
         }
         let superblock = &medium.superblock;
@@ -29,7 +29,7 @@ impl Scrub {
     /// Judges a copy. One of the newest pair has to be of the present generation, or the device has lost its write.
     pub(super) fn judge_superblock(medium: &Medium, copy: u64, generation: u64, arrived: &Arrived) -> LookResult {
         let superblock = &medium.superblock;
-        if medium.is_busy || superblock.generation != generation {
+        if medium.is_busy() || superblock.generation != generation {
             return LookResult::Unproved(0);
         }
         let is_newest = pair_of(generation).contains(&index(copy));

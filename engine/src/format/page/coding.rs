@@ -1,5 +1,6 @@
 //! The bytes of a page.
 
+use super::SECTORS;
 use super::content::PageContent;
 use super::fields::{ENTRY_BYTES, INSTANCE, at, at_place};
 use super::region::{PageId, Region};
@@ -54,6 +55,17 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// Takes the page for one that cannot be read: all its sectors are damaged.
+    pub(crate) fn lose(&mut self, region: Region) {
+        (0..SECTORS).for_each(|sector| self.content.lose_sector(region, sector));
+        (self.damaged, self.blank) = (0xff, false);
+    }
+
+    /// Notes that records of the log were applied to the content.
+    pub(crate) fn gets_records(&mut self) {
+        self.blank = false;
+    }
+
     /// Whether a sector of the page passed its check.
     #[must_use]
     pub const fn is_sound(&self, sector: usize) -> bool {

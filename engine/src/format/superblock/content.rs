@@ -195,7 +195,7 @@ impl Superblock {
     /// Describes the volume after it has grown.
     pub fn set_grown(&mut self, geometry: Geometry) {
         let [before, after] = [self.geometry.logical_blocks, geometry.logical_blocks].map(RegionSize::of);
-        self.uncompared.regions = self.uncompared.regions.grown(before, after);
+        self.uncompared = Uncompared { regions: self.uncompared.regions.grown(before, after), ..self.uncompared };
         let parts = geometry.extents.iter().filter(|extent| extent.kind == ExtentKind::Data).count();
         self.features.incompatible |= if parts > 1 { INCOMPATIBLE_SEAMS } else { 0 };
         self.geometry = geometry;

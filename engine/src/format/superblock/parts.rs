@@ -29,6 +29,15 @@ pub struct ClassTotals {
     pub commands: u64,
 }
 
+impl ClassTotals {
+    /// Adds what was written. A total that would overflow stays at the most.
+    pub(crate) fn add(&mut self, units: u64, bytes: u64, commands: u64) {
+        self.units = self.units.saturating_add(units);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.commands = self.commands.saturating_add(commands);
+    }
+}
+
 /// The traffic of a volume since it was made, as exact as its last superblock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lifetime {
@@ -37,6 +46,14 @@ pub struct Lifetime {
     /// 4 KiB units that clients wrote.
     pub client_write_units: u64,
     pub device_flushes: u64,
+}
+
+impl Lifetime {
+    /// Adds the units that clients wrote, and flushes of the device. A total that would overflow stays at the most.
+    pub(crate) fn add(&mut self, client_units: u64, flushes: u64) {
+        self.client_write_units = self.client_write_units.saturating_add(client_units);
+        self.device_flushes = self.device_flushes.saturating_add(flushes);
+    }
 }
 
 /// The work out of line that is still to be done, as exact as the last superblock.

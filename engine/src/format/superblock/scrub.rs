@@ -34,6 +34,31 @@ pub struct ScrubProgress {
     pub kib_per_second: u32,
 }
 
+impl ScrubProgress {
+    /// Goes on with this piece of its part.
+    pub(crate) fn go_to(&mut self, next: u64) {
+        self.next = next;
+    }
+
+    /// Goes on with the next part.
+    ///
+    /// # Panics
+    /// In the last part.
+    pub(crate) fn enter_next_part(&mut self) {
+        (self.part, self.next) = (ScrubPart::ALL[self.part as usize + 1], 0);
+    }
+
+    /// Goes on at this speed, even if it was paused.
+    pub(crate) fn go_on_at(&mut self, kib_per_second: u32) {
+        (self.kib_per_second, self.is_paused) = (kib_per_second, false);
+    }
+
+    /// Pauses it, or lets it go on.
+    pub(crate) fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+    }
+}
+
 /// The results of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubFound {

@@ -2,7 +2,7 @@
 //! still needs.
 
 use super::Log;
-use crate::space::{SchemeBlock, Space};
+use crate::space::Space;
 use crate::stats::LogBlocks;
 use crate::store::Medium;
 use crate::tables::{Settle, Tables};
@@ -12,7 +12,7 @@ impl Log {
     /// The numbers of blocks that hold nothing of clients. Carriers are not among them.
     pub fn blocks_kept(&self, space: &Space) -> LogBlocks {
         let places = self.places.len() + self.segments.reserve.len();
-        let all = space.of_scheme.values().filter(|is| **is == SchemeBlock::Plain).count();
+        let all = space.plain_blocks_of_scheme();
         let (to_scan, compacted) = (self.units.len(), self.segments.places.len());
         LogBlocks { plain: count(all - places), places: count(places), to_scan: count(to_scan), compacted: count(compacted) }
     }
@@ -45,6 +45,6 @@ impl Log {
     pub fn is_flushed(&mut self, tables: &mut Tables, medium: &mut Medium) {
         self.flushed = self.next - 1;
         let epoch = tables.committed().epoch;
-        medium.superblock.last_epoch = medium.superblock.last_epoch.max(epoch);
+        medium.epoch_is_durable(epoch);
     }
 }

@@ -67,9 +67,9 @@ impl Log {
 
     /// Notes that a commit, or an opening, waits for a place, and begins a checkpoint that frees blocks.
     pub(super) fn starve(&mut self, io: &mut Io, tables: &mut Tables, space: &Space) {
-        self.starved_since = Some(space.changes);
+        self.starved_since = Some(space.changes());
         self.begin_checkpoint(io, tables, space);
-        io.schedule.more_background = true;
+        io.schedule.ask_for_background();
     }
 
     /// Reserves places for the units of this many further records, before they are admitted (L9): so they always find places when they are
@@ -124,9 +124,9 @@ impl Log {
         if !space.search_waits() && space.is_searching() {
             // Nothing else continues the search, unless a writer waits too.
             space.prepare_free_blocks(io, tables);
-            io.schedule.more_background = true;
+            io.schedule.ask_for_background();
         }
-        if then != space.changes {
+        if then != space.changes() {
             self.starved_since = None;
             io.schedule.push(Task::Commit);
             io.schedule.push(Task::OpenLog);

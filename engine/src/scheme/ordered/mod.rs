@@ -102,8 +102,8 @@ impl Commit {
             return Ok(false);
         }
         // Content of the next epoch may have completed meanwhile: its number is higher, and one flush too many does no harm.
-        let relied_on = self.relied_on.max(pool.io.durability.content);
-        if relied_on > pool.io.durability.mark || self.is_for_removals {
+        let relied_on = self.relied_on.max(pool.io.durability.last_content());
+        if relied_on > pool.io.durability.mark() || self.is_for_removals {
             self.step = Step::FlushOne;
             pool.io.flush(FlushFor::CommitContent);
             return Ok(false);
@@ -119,7 +119,7 @@ impl Commit {
             let (dirty, writing, stamp) = match tables.pages.get(id) {
                 Some(page) => (page.dirty.is_some(), page.writing, page.stamp),
                 // Another caller wrote it, and it has left memory since.
-                None => (false, false, io.durability.refs),
+                None => (false, false, io.durability.last_refs()),
             };
             match (dirty, writing) {
                 (true, true) => {}

@@ -78,7 +78,7 @@ impl<const BYTES: usize> Pages<BYTES> {
     /// When a page has to be loaded first, or there is no free block.
     pub fn reserve(&mut self, pool: &mut Pool, pages: usize) -> Result<(), Blocked> {
         while self.blocks.len() < self.written + pages {
-            if pool.space.lacks_room_for_others(pool.io.stage) {
+            if pool.space.lacks_room_for_others(pool.io.stage()) {
                 return Err(Blocked::Space);
             }
             let pbn = pool.take_free_block().map_err(Blocked::Page)?.ok_or(Blocked::Space)?;

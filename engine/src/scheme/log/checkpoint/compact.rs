@@ -105,7 +105,7 @@ impl Log {
     /// Begins a compaction where the log is long.
     pub(super) fn compact_if_due(&mut self, pool: &mut Pool) {
         let beyond = index(pool.settings.knobs.compact_beyond).max(self.segments.retry_at);
-        if self.units.len() <= beyond || self.checkpoint.is_some() || pool.io.stage != Stage::Serving || pool.io.failed {
+        if self.units.len() <= beyond || self.checkpoint.is_some() || pool.io.stage() != Stage::Serving || pool.io.has_failed() {
             return;
         }
         let units_max = (pool.memory.accountant.limit(Part::Log) / SEGMENT_MEMORY_FRACTION / BLOCK_BYTES).clamp(1, SEGMENT_UNITS_MAX);
@@ -151,7 +151,7 @@ impl Log {
 
     /// Counts copies at neighbouring places that are on the device.
     pub fn copies_written(&mut self, io: &mut Io, units: usize) {
-        if let Some(copies) = self.checkpoint.as_mut().and_then(|checkpoint| checkpoint.copies.as_mut()).filter(|_| !io.failed) {
+        if let Some(copies) = self.checkpoint.as_mut().and_then(|checkpoint| checkpoint.copies.as_mut()).filter(|_| !io.has_failed()) {
             copies.blocks_left -= units;
             io.schedule.push(Task::Checkpoint);
         }

@@ -19,7 +19,7 @@ impl Log {
     /// Writes a superblock that confirms all committed epochs (invariant 4).
     pub fn confirm(&mut self, pool: &mut Pool) {
         let is_more = pool.tables.committed.as_ref().is_some_and(|committed| committed.confirmed < committed.epoch);
-        if is_more && pool.medium.superblock.log_tail.is_some() && !pool.medium.is_busy && !pool.io.failed {
+        if is_more && pool.medium.superblock.log_tail.is_some() && !pool.medium.is_busy() && !pool.io.has_failed() {
             self.update_superblock(pool);
         }
     }
@@ -29,7 +29,8 @@ impl Log {
         let Some(log_tail) = &pool.medium.superblock.log_tail else { return pool.write_superblock() };
         // A crash may have moved places since.
         let same = self.log_tail_behind(&pool.medium, log_tail.sequence - 1, log_tail.epoch, log_tail.compacted.clone());
-        pool.medium.superblock.log_tail = Some(LogTail { barrier: log_tail.barrier, ..same });
+        let log_tail = LogTail { barrier: log_tail.barrier, ..same };
+        pool.medium.superblock.set_log_tail(log_tail);
         self.write_confirming_superblock(pool);
     }
 
@@ -41,7 +42,7 @@ impl Log {
 
     /// Takes the confirmation of a superblock that is durable.
     pub(super) fn superblock_confirms(&mut self, pool: &mut Pool) {
-        if pool.io.failed {
+        if pool.io.has_failed() {
             return;
         }
         if let Some((epoch, sequence)) = self.confirming.take() {

@@ -72,9 +72,9 @@ impl Log {
     /// Begins a checkpoint, if none is under way and there is anything before the new log tail, or anything that the superblock has to
     /// report.
     pub fn begin_checkpoint(&mut self, io: &mut Io, tables: &mut Tables, space: &Space) {
-        let ends_recount = space.returned.is_unsaid;
+        let ends_recount = space.is_recount_unsaid();
         let is_wanted = self.keeps_blocks() || self.is_cut_off || ends_recount;
-        if !is_wanted || io.failed || io.read_only {
+        if !is_wanted || io.has_failed() || io.is_opened_to_read() {
             return;
         }
         if let Some(under_way) = &self.checkpoint {
@@ -166,10 +166,10 @@ impl Log {
             }
         }
         // Others may have sent some of them.
-        if io.durability.bits_in_flight > 0 {
+        if io.durability.are_bits_under_way() {
             return self.wait(checkpoint);
         }
-        if io.durability.bits_stamp > io.durability.mark {
+        if io.durability.last_bits() > io.durability.mark() {
             checkpoint.step = CheckpointStep::BitsFlush;
             io.flush(FlushFor::Checkpoint);
             return self.wait(checkpoint);
@@ -182,7 +182,7 @@ impl Log {
             self.checkpoint = Some(checkpoint);
             return Reached::Overflowed;
         }
-        if pool.medium.is_busy {
+        if pool.medium.is_busy() {
             checkpoint.step = CheckpointStep::SuperblockDue;
             return self.wait(checkpoint);
         }
@@ -191,8 +191,9 @@ impl Log {
             pool.recount_is_durable();
         }
         let compacted = self.compacted_by(checkpoint.copies.as_ref());
-        pool.medium.superblock.log_tail = Some(self.log_tail_behind(&pool.medium, checkpoint.sequence, checkpoint.epoch, compacted));
-        pool.medium.superblock.last_log_sequence = self.next - 1;
+        let log_tail = self.log_tail_behind(&pool.medium, checkpoint.sequence, checkpoint.epoch, compacted);
+        pool.medium.superblock.set_log_tail(log_tail);
+        pool.medium.superblock.set_last_log_sequence(self.next - 1);
         self.checkpoint = Some(checkpoint);
         self.write_confirming_superblock(pool);
         Reached::Nothing
@@ -219,7 +220,7 @@ impl Log {
                 pool.io.schedule.push(Task::Checkpoint);
                 Reached::Nothing
             }
-            Some(CheckpointStep::Superblock) if !pool.io.failed => self.end_checkpoint(pool),
+            Some(CheckpointStep::Superblock) if !pool.io.has_failed() => self.end_checkpoint(pool),
             _ => Reached::Nothing,
         }
     }
@@ -261,7 +262,7 @@ impl Log {
         let passed = self.units.drain(..units).map(|unit| unit.pbn).chain(compacted).collect();
         for pbn in std::mem::replace(&mut self.passed, passed) {
             // Where free blocks are scarce, the log keeps its blocks as places.
-            if self.places.len() <= PLACES_LEFT_MIN && pool.space.of_scheme.get(&pbn) == Some(&SchemeBlock::Plain) {
+            if self.places.len() <= PLACES_LEFT_MIN && pool.space.scheme_block(pbn) == Some(SchemeBlock::Plain) {
                 self.places.push_back(pbn);
             } else {
                 Self::leaves_log(&mut pool.space, &mut pool.settle, pbn);

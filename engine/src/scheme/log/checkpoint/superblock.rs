@@ -12,8 +12,8 @@ impl Log {
     /// twice.
     pub fn leave(&mut self, medium: &mut Medium) {
         self.is_left = true;
-        medium.superblock.last_log_sequence = self.next - 1;
-        medium.superblock.log_tail = None;
+        medium.superblock.set_last_log_sequence(self.next - 1);
+        medium.superblock.drop_log_tail();
         medium.superblock.set_log_live(false);
     }
 
@@ -25,7 +25,7 @@ impl Log {
     /// Puts the end of the log, which is empty, into the superblock. Its places wait for the next opening.
     pub fn close_superblock(&self, tables: &mut Tables, medium: &mut Medium) {
         self.log_tail_at_end(tables, medium);
-        medium.superblock.last_log_sequence = self.next - 1;
+        medium.superblock.set_last_log_sequence(self.next - 1);
         medium.superblock.set_log_live(false);
     }
 
@@ -41,12 +41,13 @@ impl Log {
             medium.superblock.set_log_live(true);
         } else if is_closed {
             let barrier = Barrier { sequence: self.next - 1, incarnation: medium.superblock.incarnation };
-            medium.superblock.log_tail.iter_mut().for_each(|log_tail| log_tail.barrier = Some(barrier));
+            medium.superblock.set_barrier(barrier);
         }
     }
 
     fn log_tail_at_end(&self, tables: &mut Tables, medium: &mut Medium) {
         let epoch = tables.committed().epoch;
-        medium.superblock.log_tail = Some(self.log_tail_behind(medium, self.next - 1, epoch, Compacted::default()));
+        let log_tail = self.log_tail_behind(medium, self.next - 1, epoch, Compacted::default());
+        medium.superblock.set_log_tail(log_tail);
     }
 }

@@ -16,7 +16,7 @@ use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES};
 use crate::map::Map;
 use crate::scheme::log::Log;
 use crate::scheme::log::commit::Commit;
-use crate::space::{PendingBlock, SchemeBlock, Space};
+use crate::space::{PendingBlock, Space};
 use crate::store::Pool;
 use crate::tables::Tables;
 use crate::units::{Epoch, Pbn};
@@ -100,7 +100,7 @@ impl Log {
                 these.push(rider);
                 free.push(block);
             }
-            pool.space.of_scheme.insert(pbn, SchemeBlock::Carrier);
+            pool.space.becomes_carrier(pbn);
             counts_now(&mut pool.tables, &mut pool.space, &pool.geometry, pbn, counts, true);
             riders.push(these);
         }

@@ -37,7 +37,7 @@ pub(super) fn held_blocks_max(memory: &Memory) -> usize {
 impl Log {
     /// Bytes of memory that held content takes, besides itself.
     pub fn held_bytes(&self, io: &Io, contents: &Contents) -> u64 {
-        if io.failed { 0 } else { count(contents.held.len()) * HELD_COST_BYTES }
+        if io.has_failed() { 0 } else { count(contents.held.len()) * HELD_COST_BYTES }
     }
 
     /// Whether further writes should wait until some held content is compressed, and packed.
@@ -67,14 +67,14 @@ impl Log {
         }
         let block = if slice.is_whole_buffer() { slice.clone() } else { copy(&pool.io, slice) };
         let asked = (!is_noise).then(|| pool.io.begin(IoFor::Compress { pbn }));
-        pool.io.out.extend(asked.map(|io| Action::Compress { io, block: block.clone() }));
+        asked.into_iter().for_each(|io| pool.io.act(Action::Compress { io, block: block.clone() }));
         pool.contents.held.add(epoch, pbn, lbn, asked, policy);
         Some(block)
     }
 
     /// Takes the compressed content of a held block; `None`: it does not compress.
     pub fn compressed(&mut self, pool: &mut Pool, answers: &mut Answers, io: IoId, pbn: Pbn, data: Option<Vec<u8>>) {
-        if pool.io.failed {
+        if pool.io.has_failed() {
             return;
         }
         let Some(epoch) = pool.contents.held.answer(io, pbn, data) else { return };
@@ -96,7 +96,7 @@ impl Log {
 
     /// A pack that was made in another epoch becomes part of the open one: none of its blocks ride in a unit.
     pub fn release_epoch_of_packs(&mut self, pool: &mut Pool, answers: &mut Answers) {
-        pool.tables.open.has_packs = true;
+        pool.tables.open.gets_packs();
         if pool.settings.compression != Compression::All {
             send_held(pool, &mut answers.journal, pool.tables.open.number, |_| true);
         }

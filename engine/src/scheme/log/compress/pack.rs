@@ -149,7 +149,7 @@ impl Log {
             // The count is that of these links and of the fingerprint. A pinned block stays where it is, since no other content may take
             // its place (R7).
             let are_all = !lbns.is_empty() && i16::try_from(lbns.len()).is_ok_and(|links| pool.tables.pending_counts.get(pbn) == links + 1);
-            let is_known = are_all && !pool.space.pins.contains_key(&pbn);
+            let is_known = are_all && !pool.space.is_pinned(pbn);
             let block = MappedBlock { lbns, pbn };
             let of_stream = by_stream.entry(held.policy.stream()).or_default();
             match &held.state {
@@ -270,7 +270,7 @@ fn make_pack(pool: &mut Pool, journal: &mut Journal, epoch: Epoch, pbn: Pbn, rid
     let (block, authenticator) = sealed(&pool.io, &pool.keys, writer, &header, pbn);
     let held = Some(block.clone());
     pool.space.pending.insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
-    pool.tables.open.has_packs = true;
+    pool.tables.open.gets_packs();
     block
 }
 

@@ -10,7 +10,7 @@ use crate::scheme::log::copies::Segments;
 use crate::scheme::log::{Log, LogUnit};
 use crate::space::SchemeBlock;
 use crate::store::Pool;
-use crate::tables::{Committed, Epoch as Records, Tables, UnlinkedRecords};
+use crate::tables::{Committed, Tables, UnlinkedRecords};
 use crate::units::{Epoch, Pbn};
 use std::collections::BTreeSet;
 
@@ -36,8 +36,8 @@ impl Opening {
         ended.replay(wrong, &mut |epoch, effect| live.push(epoch, effect));
         let mut live = live.chained();
         log.has_overflowed = self.overflowed > 0;
-        let superblock = &mut pool.medium.superblock;
-        let (since, before) = superblock.log_tail.as_ref().map_or((0, Epoch(0)), |log_tail| (log_tail.compacted.since, log_tail.epoch));
+        let (since, before) =
+            pool.medium.superblock.log_tail.as_ref().map_or((0, Epoch(0)), |log_tail| (log_tail.compacted.since, log_tail.epoch));
         live.compacted_upto(before);
         log.units = ended.units.iter().map(|&ScannedUnit { pbn, incarnation, epoch, .. }| LogUnit { pbn, incarnation, epoch }).collect();
         log.segments = Segments::read(since, ended.compacted.clone());
@@ -45,18 +45,17 @@ impl Opening {
         let used = |unit: &ScannedUnit| (unit.pbn, if unit.is_carrier { SchemeBlock::Carrier } else { SchemeBlock::Plain });
         let mut blocks: Map<Pbn, SchemeBlock> = ended.units.iter().map(used).collect();
         blocks.extend(ended.compacted.iter().chain(&ended.next_places).map(|&pbn| (pbn, SchemeBlock::Plain)));
-        pool.space.of_scheme = blocks;
+        pool.space.adopt_scheme_blocks(blocks);
         // A log without records needs this too: its next place may hold no unit now, and one the next time. Where no place is named there
         // is no next one.
         log.is_cut_off = ended.next_places.is_empty();
         let needs_closing = crashed && !ended.is_closed() && !log.is_cut_off;
         let confirmed = if needs_closing { ended.epoch } else { ended.confirmed };
-        pool.tables.committed = Some(Committed::new(live, ended.epoch, confirmed));
+        pool.tables.keep_records(Committed::new(live, ended.epoch, confirmed));
         let closing = needs_closing.then(|| ended.closing(wrong));
         self.state = State::Settling(Settling::new(closing, ended.is_closed(), to_rewrite));
-        let last = superblock.last_epoch.max(ended.epoch_seen);
-        superblock.last_epoch = last;
-        pool.tables.open = Records::new(last + 1);
+        let last = pool.medium.epoch_is_durable(ended.epoch_seen);
+        pool.tables.open_after(last);
         Box::new(log)
     }
 
@@ -70,7 +69,7 @@ impl Opening {
         if last > Epoch(0) {
             ended.replay(&BTreeSet::new(), &mut |epoch, effect| live.push(epoch, effect));
         }
-        tables.committed = Some(Committed::new(live.chained(), last, last));
+        tables.keep_records(Committed::new(live.chained(), last, last));
         Damaged { last, log: Some(Box::new(Log::new(ended.end + 1))) }
     }
 }

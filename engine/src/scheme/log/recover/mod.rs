@@ -101,13 +101,13 @@ impl Opening {
 
     /// The opening of a volume without a log.
     pub fn without_log(io: &Io) -> Self {
-        Self::new(State::default(), io.now)
+        Self::new(State::default(), io.now())
     }
 
     /// The opening of a live log, from this log tail on.
     pub fn of_live_log(io: &Io, medium: &Medium, log_tail: LogTail) -> Self {
         let scan = Scan::new(log_tail, Limits::of(&medium.superblock));
-        Self::new(State::Reading(Reading::new(scan)), io.now)
+        Self::new(State::Reading(Reading::new(scan)), io.now())
     }
 
     /// The opening of a log that was closed, with this log tail. Returns the log too.

@@ -26,7 +26,7 @@ impl Opening {
         let live = std::mem::take(&mut reading.live).chained();
         self.state = State::Overflowing(reading);
         let due: VecDeque<_> = live.pages(certain).collect();
-        tables.committed = Some(Committed { is_end_known: false, ..Committed::new(live, certain, certain) });
+        tables.keep_records(Committed { is_end_known: false, ..Committed::new(live, certain, certain) });
         io.schedule.push(Task::Checkpoint);
         let mut log = Log::new(1);
         log.checkpoint = Some(Checkpoint::overflow(certain, due));

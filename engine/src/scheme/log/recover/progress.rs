@@ -28,7 +28,7 @@ impl Opening {
 
     /// Reports the progress if it is time to.
     pub(super) fn report_progress(&mut self, io: &mut Io, tables: &Tables, settings: &Settings) {
-        if self.reports.is_due(io.now) {
+        if self.reports.is_due(io.now()) {
             self.progress(tables, settings).into_iter().for_each(|progress| io.notice(Notice::Opening(progress)));
         }
     }

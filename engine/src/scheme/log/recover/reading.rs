@@ -77,6 +77,6 @@ impl Reading {
     /// there.
     fn is_full(&self, io: &Io, memory: &Memory, settings: &Settings) -> bool {
         let (bytes, records) = (self.live.bytes(), self.live.len());
-        !io.read_only && records >= self.records_left.saturating_mul(2) && are_too_many(memory, settings, bytes, records)
+        !io.is_opened_to_read() && records >= self.records_left.saturating_mul(2) && are_too_many(memory, settings, bytes, records)
     }
 }

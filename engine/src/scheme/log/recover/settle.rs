@@ -10,7 +10,6 @@ use crate::scheme::log::Log;
 use crate::scheme::log::write::write_units;
 use crate::space::{PendingBlock, Space};
 use crate::store::Pool;
-use crate::units::Epoch;
 
 /// The work that is left when a log was read.
 #[derive(Default)]
@@ -58,8 +57,7 @@ impl Settling {
             return true;
         };
         self.blocks_left = 1;
-        let number = pool.tables.open.number;
-        pool.tables.open.number = Epoch(number.0 + 1);
+        let number = pool.tables.take_number();
         let mut writer = UnitWriter::new(log.places_behind(0, false));
         let rest = writer.push(closing);
         assert!(rest.is_none(), "the new blocks of a small epoch fit a unit");
@@ -78,5 +76,10 @@ impl Settling {
                 io.flush(FlushFor::OpeningUnits);
             }
         }
+    }
+
+    /// Notes that the places for the coming units are chosen.
+    pub fn places_are_known(&mut self) {
+        self.is_ready = true;
     }
 }

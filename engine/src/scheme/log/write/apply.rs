@@ -44,7 +44,7 @@ fn commit_effect(pool: &mut Pool, epoch: Epoch, effect: &Effect<'_>, unlinked: &
     for id in effect.pages() {
         if let Some(page) = tables.pages.get(id) {
             effect.replay(epoch, id, &mut page.content);
-            page.unsaved = true;
+            page.lacks_save();
         }
     }
     if let Some(first) = effect.to.pbn() {

@@ -32,7 +32,7 @@ use crate::settings::Settings;
 use crate::space::GRANULE_BLOCKS;
 use crate::store::Pool;
 use crate::tables::Epoch as Records;
-use crate::units::{Epoch, Pbn, count};
+use crate::units::{Epoch, Pbn};
 use std::collections::{BTreeSet, VecDeque};
 
 impl Log {
@@ -157,7 +157,7 @@ impl Log {
     pub fn release_unlinked(&mut self, pool: &mut Pool, flushed_upto: u64) {
         while self.unlinked.front().is_some_and(|of| of.sequence <= flushed_upto) {
             let Some(Unlinked { blocks, removed, .. }) = self.unlinked.pop_front() else { break };
-            pool.tables.removals.sent -= count(removed.len());
+            pool.tables.removals.are_durable(removed.len());
             pool.settle.unlink(blocks);
             removed.iter().for_each(|pbn| pool.space.reclaimed(pbn.0 / GRANULE_BLOCKS));
             pool.io.schedule.push(Task::Settle);
