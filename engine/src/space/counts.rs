@@ -49,7 +49,7 @@ impl Space {
     pub fn freed(&mut self, pbn: Pbn) {
         self.changes += 1;
         self.supplies.iter_mut().for_each(|supply| supply.fruitless = 0);
-        self.trials_left = self.granules();
+        self.kept.try_all();
         if self.policy.discard_freed {
             self.freed.insert(pbn);
         }

@@ -60,7 +60,7 @@ impl Space {
 
     /// Updates the clock. Whether something is due to be given back. `has_unlinked`: removed links still count.
     pub fn is_giving_due(&mut self, io: &Io, has_unlinked: bool) -> bool {
-        self.clock_s = u32::try_from(io.now().0 / 1_000_000_000).unwrap_or(u32::MAX);
+        self.kept.tell_time(u32::try_from(io.now().0 / 1_000_000_000).unwrap_or(u32::MAX));
         self.give_back_at(io, has_unlinked).is_some_and(|at| at <= io.now())
     }
 
@@ -99,7 +99,7 @@ impl Space {
 
     /// The second of the clock that was this long ago; none before the first one.
     fn second_before(&self, ms: u64) -> Option<u32> {
-        self.clock_s.checked_sub(u32::try_from(ms / 1000).unwrap_or(u32::MAX))
+        self.kept.seconds_ago(u32::try_from(ms / 1000).unwrap_or(u32::MAX))
     }
 
     /// Notes that clients have discarded this many blocks.

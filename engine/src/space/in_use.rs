@@ -8,6 +8,7 @@
 
 use super::Space;
 use super::block_kinds::SchemeBlock;
+use crate::map::Map;
 use crate::tables::Tables;
 use crate::units::Pbn;
 
@@ -89,5 +90,44 @@ impl Space {
         let all = std::mem::take(&mut self.of_scheme);
         all.into_iter().filter(|(_, is)| *is == SchemeBlock::Plain).for_each(|(pbn, _)| self.freed(pbn));
         self.no_longer_busy();
+    }
+
+    /// Keeps blocks that promises of the last server name out of use.
+    pub fn promise(&mut self, blocks: impl Iterator<Item = Pbn>) {
+        self.promised = blocks.map(|pbn| (pbn, ())).collect();
+    }
+
+    /// Takes over the blocks that belong to the scheme, as an opening has found them.
+    pub fn adopt_scheme_blocks(&mut self, blocks: Map<Pbn, SchemeBlock>) {
+        self.of_scheme = blocks;
+    }
+
+    /// The number of pins.
+    pub fn pins(&self) -> u64 {
+        self.pins.values().copied().map(u64::from).sum()
+    }
+
+    pub fn is_pinned(&self, pbn: Pbn) -> bool {
+        self.pins.contains_key(&pbn)
+    }
+
+    /// Lets blocks that promises named be used again.
+    pub fn forget_promised(&mut self) {
+        self.promised.clear();
+    }
+
+    /// What a block is to the scheme, if it belongs to it.
+    pub fn scheme_block(&self, pbn: Pbn) -> Option<SchemeBlock> {
+        self.of_scheme.get(&pbn).copied()
+    }
+
+    /// The number of blocks of the scheme that hold nothing of clients.
+    pub fn plain_blocks_of_scheme(&self) -> usize {
+        self.of_scheme.values().filter(|is| **is == SchemeBlock::Plain).count()
+    }
+
+    /// Gives a block to the scheme, as a carrier.
+    pub fn becomes_carrier(&mut self, pbn: Pbn) {
+        self.of_scheme.insert(pbn, SchemeBlock::Carrier);
     }
 }

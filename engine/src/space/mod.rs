@@ -19,6 +19,7 @@ mod full_volume;
 mod give_back;
 mod granules;
 mod in_use;
+mod kept_blocks;
 mod reclaim;
 mod removed_links;
 mod returned;
@@ -45,6 +46,7 @@ use crate::settings::{Knobs, Settings};
 use crate::units::{Pbn, Time, index};
 use by_block::ByBlock;
 use carriers::Carriers;
+use kept_blocks::KeptBlocks;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use stock_level::Stock;
@@ -74,19 +76,8 @@ pub(crate) struct Space {
     changes: u64,
     changes_tried: u64,
     last_try: u64,
-    /// Granules with blocks that only their fingerprint keeps: by the rank of their number, and the number by granule.
-    kept_order: BTreeSet<(u32, u64)>,
-    kept_in: Map<u64, KeptBlocks>,
-    kept_room: usize,
-    /// Granules whose removals are under way. They are not chosen again meanwhile.
-    reclaiming: BTreeSet<u64>,
-    /// Granules in which nothing could be reclaimed. They are not chosen before [`Space::wake_granules`].
-    resting: Vec<u64>,
-    /// The last granule that was tried although `kept_order` does not list it, and the number of granules left to try.
-    trial: u64,
-    trials_left: u64,
-    /// The time of this step in seconds.
-    clock_s: u32,
+    /// The granules with blocks that only their fingerprint keeps.
+    kept: KeptBlocks,
     /// The store's last report of its room.
     store: StoreRoom,
     /// The blocks of that report that are not allocated yet.
@@ -105,8 +96,6 @@ pub(crate) struct Space {
     /// Writes that wait for a block.
     pub waiters: VecDeque<usize>,
     full: FullVolume,
-    /// Granules that were chosen for reclaim and wait for their pages.
-    chosen: Vec<u64>,
     /// The pending blocks.
     pub pending: ByBlock<PendingBlock>,
     /// Blocks that operations in flight use, with the number of pins (R7).
@@ -162,18 +151,6 @@ impl Policy {
     }
 }
 
-/// The number of blocks of a granule that only their fingerprint keeps, and when that changed last, in seconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct KeptBlocks {
-    blocks: u32,
-    since_s: u32,
-}
-
-/// The rank by which granules are ordered. From eight kept blocks on, eight numbers share a rank, so that most changes move no granule.
-fn rank(kept: u32) -> u32 {
-    if kept < 8 { kept } else { 7 + kept / 8 }
-}
-
 impl Space {
     pub fn new(geometry: Arc<Geometry>, newest: Pbn, work_bytes: u64, policy: Policy) -> Self {
         let refs_pages = geometry.pages_of_blocks(Region::Refs);
@@ -194,14 +171,7 @@ impl Space {
             changes: 0,
             changes_tried: 0,
             last_try: 0,
-            kept_order: BTreeSet::new(),
-            kept_in: Map::default(),
-            kept_room: index(work_bytes / 4 / 64).max(64),
-            reclaiming: BTreeSet::new(),
-            resting: Vec::new(),
-            trial: 0,
-            trials_left: geometry.data_blocks.div_ceil(GRANULE_BLOCKS),
-            clock_s: 0,
+            kept: KeptBlocks::new(index(work_bytes / 4 / 64).max(64), geometry.data_blocks.div_ceil(GRANULE_BLOCKS)),
             store: StoreRoom::default(),
             store_left: u64::MAX,
             gave_back: Time(0),
@@ -221,7 +191,6 @@ impl Space {
             returned: ReturnedExcess::default(),
             geometry,
             policy,
-            chosen: Vec::new(),
         }
     }
 
@@ -261,8 +230,8 @@ impl Space {
     pub fn counted(&mut self, refs_page: u64, pbn: Pbn, before: u8, after: u8, of_scheme: bool) {
         let granule = pbn.0 / GRANULE_BLOCKS;
         match (before == 1, after == 1) {
-            (false, true) => self.add_kept(granule),
-            (true, false) => self.remove_kept(granule),
+            (false, true) => self.kept.add(granule),
+            (true, false) => self.kept.remove(granule),
             _ => {}
         }
         self.moved(refs_page, (before, of_scheme), (after, of_scheme));
@@ -296,102 +265,16 @@ impl Space {
             if refs == 1 {
                 // A granule that changed before the scan came is counted twice for a while. That is harmless: the number only orders
                 // granules.
-                self.add_kept(pbn.0 / GRANULE_BLOCKS);
+                self.kept.add(pbn.0 / GRANULE_BLOCKS);
             }
         }
         self.scan_done += 1;
-    }
-
-    fn add_kept(&mut self, granule: u64) {
-        let n = self.kept(granule);
-        if n > 0 || self.kept_in.len() < self.kept_room {
-            self.set_kept(granule, n, n + 1);
-        }
-    }
-
-    fn remove_kept(&mut self, granule: u64) {
-        if let Some(KeptBlocks { blocks, .. }) = self.kept_in.get(&granule).copied() {
-            self.set_kept(granule, blocks, blocks - 1);
-        }
-    }
-
-    fn kept(&self, granule: u64) -> u32 {
-        self.kept_in.get(&granule).map_or(0, |kept| kept.blocks)
-    }
-
-    /// Takes up to `most` granules with at least `least` kept blocks whose number has not changed since that second. They are not taken
-    /// again before [`Self::reclaimed`].
-    pub fn take_unused(&mut self, since_s: u32, least: u32, most: usize) -> Vec<u64> {
-        let is_old = |(granule, kept): (&u64, &KeptBlocks)| {
-            (kept.since_s <= since_s && kept.blocks >= least && !self.reclaiming.contains(granule)).then_some(*granule)
-        };
-        let unused: Vec<u64> = self.kept_in.iter().filter_map(is_old).take(most).collect();
-        for &granule in &unused {
-            self.kept_order.remove(&(rank(self.kept(granule)), granule));
-            self.reclaiming.insert(granule);
-        }
-        unused
-    }
-
-    /// Changes the number of kept blocks of a granule from `before` to `after`.
-    fn set_kept(&mut self, granule: u64, before: u32, after: u32) {
-        if after == 0 {
-            self.kept_in.remove(&granule);
-        } else {
-            self.kept_in.insert(granule, KeptBlocks { blocks: after, since_s: self.clock_s });
-        }
-        if rank(before) != rank(after) {
-            self.kept_order.remove(&(rank(before), granule));
-            if after > 0 && !self.reclaiming.contains(&granule) {
-                self.kept_order.insert((rank(after), granule));
-            }
-        }
-    }
-
-    /// Takes the granule with the most kept blocks. Returns their number and the granule, which is not taken again before
-    /// [`Self::reclaimed`].
-    pub fn take_most_kept(&mut self) -> Option<(u32, u64)> {
-        let (_, granule) = self.kept_order.pop_last()?;
-        self.reclaiming.insert(granule);
-        Some((self.kept(granule), granule))
-    }
-
-    /// Nothing could be reclaimed in a granule, since its blocks are in use: it rests until [`Self::wake_granules`].
-    pub fn rest_granule(&mut self, granule: u64) {
-        self.resting.push(granule);
     }
 
     /// Some block is no longer in use. It may be one that the allocator skipped.
     pub fn no_longer_busy(&mut self) {
         self.changes += 1;
         self.supplies.iter_mut().for_each(Supply::no_longer_busy);
-    }
-
-    /// Lets the granules that rest be chosen again.
-    pub fn wake_granules(&mut self) {
-        while let Some(granule) = self.resting.pop() {
-            self.reclaimed(granule);
-        }
-    }
-
-    /// The removals in a granule are durable.
-    pub fn reclaimed(&mut self, granule: u64) {
-        if self.reclaiming.remove(&granule) {
-            let kept = self.kept(granule);
-            if kept > 0 {
-                self.kept_order.insert((rank(kept), granule));
-            }
-        }
-    }
-
-    /// The next granule that may have kept blocks although `kept_order` does not list it.
-    pub fn next_trial(&mut self) -> Option<u64> {
-        if self.trials_left == 0 {
-            return None;
-        }
-        self.trials_left -= 1;
-        self.trial = (self.trial + 1) % self.granules();
-        (!self.reclaiming.contains(&self.trial)).then_some(self.trial)
     }
 
     /// Notes a change that may help a writer that waits for a block.
@@ -414,16 +297,6 @@ impl Space {
         self.scan_waits = false;
     }
 
-    /// Keeps blocks that promises of the last server name out of use.
-    pub fn promise(&mut self, blocks: impl Iterator<Item = Pbn>) {
-        self.promised = blocks.map(|pbn| (pbn, ())).collect();
-    }
-
-    /// Takes over the blocks that belong to the scheme, as an opening has found them.
-    pub fn adopt_scheme_blocks(&mut self, blocks: Map<Pbn, SchemeBlock>) {
-        self.of_scheme = blocks;
-    }
-
     /// The number of changes so far that may help who waits for a block.
     pub fn changes(&self) -> u64 {
         self.changes
@@ -434,15 +307,6 @@ impl Space {
         self.newest
     }
 
-    /// The number of pins.
-    pub fn pins(&self) -> u64 {
-        self.pins.values().copied().map(u64::from).sum()
-    }
-
-    pub fn is_pinned(&self, pbn: Pbn) -> bool {
-        self.pins.contains_key(&pbn)
-    }
-
     /// Whether the scan waits for a page.
     pub fn does_scan_wait(&self) -> bool {
         self.scan_waits
@@ -451,26 +315,6 @@ impl Space {
     #[cfg(test)]
     pub fn let_scan_wait(&mut self, waits: bool) {
         self.scan_waits = waits;
-    }
-
-    /// Lets blocks that promises named be used again.
-    pub fn forget_promised(&mut self) {
-        self.promised.clear();
-    }
-
-    /// What a block is to the scheme, if it belongs to it.
-    pub fn scheme_block(&self, pbn: Pbn) -> Option<SchemeBlock> {
-        self.of_scheme.get(&pbn).copied()
-    }
-
-    /// The number of blocks of the scheme that hold nothing of clients.
-    pub fn plain_blocks_of_scheme(&self) -> usize {
-        self.of_scheme.values().filter(|is| **is == SchemeBlock::Plain).count()
-    }
-
-    /// Gives a block to the scheme, as a carrier.
-    pub fn becomes_carrier(&mut self, pbn: Pbn) {
-        self.of_scheme.insert(pbn, SchemeBlock::Carrier);
     }
 }
 

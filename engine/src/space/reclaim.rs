@@ -21,9 +21,19 @@ const WORTH_BLOCKS: u64 = 64;
 pub(super) const PAGES_A_COMMIT: usize = 64;
 
 impl Space {
+    /// Lets the granules in which nothing could be reclaimed be chosen again.
+    pub fn wake_granules(&mut self) {
+        self.kept.wake();
+    }
+
+    /// Notes that the removals in a granule are durable.
+    pub fn reclaimed(&mut self, granule: u64) {
+        self.kept.reclaimed(granule);
+    }
+
     /// Whether reclaim is under way.
     pub fn is_reclaiming(&self, removals: &Removals) -> bool {
-        !self.chosen.is_empty() || !removals.unsent.is_empty() || removals.sent > 0
+        self.kept.chosen() > 0 || !removals.unsent.is_empty() || removals.sent > 0
     }
 
     /// Keeps a little more free than the reserve, and no more: a kept block may still be found as a duplicate.
@@ -36,7 +46,7 @@ impl Space {
             self.choose_granules(io, removals, low + low / 4 - self.census.free);
         } else if let Some(wanted) = self.lacks_in_stock(removals.under_way()) {
             let room = self.room_for_granules(removals);
-            if self.choose_most_kept(room, wanted, WORTH_BLOCKS) > 0 {
+            if self.kept.choose_most(room, wanted, WORTH_BLOCKS) > 0 {
                 io.schedule.push(Task::Reclaim);
             }
         }
@@ -50,54 +60,36 @@ impl Space {
     /// Reclaims granules with at least `least` kept blocks in which nothing has changed since that second. Whether there were any.
     pub(super) fn reclaim_unused(&mut self, io: &mut Io, removals: &Removals, since_s: u32, least: u32) -> bool {
         let room = self.room_for_granules(removals);
-        let unused = self.take_unused(since_s, least, room);
-        let found = !unused.is_empty();
+        let found = self.kept.choose_unused(since_s, least, room);
         if found {
-            self.chosen.extend(unused);
             io.schedule.push(Task::Reclaim);
         }
         found
     }
 
     fn room_for_granules(&self, removals: &Removals) -> usize {
-        PAGES_A_COMMIT.saturating_sub(self.chosen.len() + removals.unsent.len())
+        PAGES_A_COMMIT.saturating_sub(self.kept.chosen() + removals.unsent.len())
     }
 
     /// Chooses the granules with the most kept blocks, until they have `wanted` of them. Whether it chose any.
     pub(super) fn choose_granules(&mut self, io: &mut Io, removals: &Removals, wanted: u64) -> bool {
         let room = self.room_for_granules(removals);
-        let before = self.chosen.len();
-        let expected = self.choose_most_kept(room, wanted, 0);
+        let before = self.kept.chosen();
+        let expected = self.kept.choose_most(room, wanted, 0);
         if expected == 0 && self.census.kept > removals.under_way() {
-            let trials: Vec<u64> = (0..room).filter_map(|_| self.next_trial()).collect();
-            self.chosen.extend(trials);
+            self.kept.choose_trials(room);
         }
-        let chosen = self.chosen.len() > before;
+        let chosen = self.kept.chosen() > before;
         if chosen {
             io.schedule.push(Task::Reclaim);
         }
         chosen
     }
 
-    /// Chooses up to `room` granules with the most kept blocks, and with `least` at least, until they have `wanted` of them. Returns the
-    /// number of kept blocks there.
-    fn choose_most_kept(&mut self, room: usize, wanted: u64, least: u64) -> u64 {
-        let mut expected = 0;
-        for _ in 0..room {
-            if expected >= wanted || self.kept_order.last().is_none_or(|&(rank, _)| u64::from(rank) < least / 8) {
-                break;
-            }
-            let Some((blocks, granule)) = self.take_most_kept() else { break };
-            expected += u64::from(blocks);
-            self.chosen.push(granule);
-        }
-        expected
-    }
-
     /// Removes the entries of kept blocks in chosen granules whose pages are in memory. At most `room` of the removals are records of the
     /// open epoch. Returns the carriers among these blocks.
     pub fn reclaim(&mut self, io: &mut Io, tables: &mut Tables, index_: &mut Index, mut room: usize) -> Vec<Pbn> {
-        let chosen = std::mem::take(&mut self.chosen);
+        let chosen = self.kept.take_chosen();
         let mut carriers = Vec::new();
         if !io.stage().commits() {
             // The volume closes with exact counts, and a removal from now on would come after the last flush that lets a count fall.
@@ -110,11 +102,11 @@ impl Space {
             let missing = [names, refs].into_iter().find(|&id| matches!(tables.ensure(io, id), Access::Loading));
             if let Some(id) = missing {
                 tables.wait(io, id, Task::Reclaim);
-                self.chosen.push(granule);
+                self.kept.choose_again(granule);
                 continue;
             }
             if tables.pages.get(names).is_none() || tables.pages.get(refs).is_none() {
-                self.rest_granule(granule);
+                self.kept.rest(granule);
                 continue;
             }
             let blocks = GRANULE_BLOCKS.min(self.geometry.data_blocks - first.0);
@@ -133,7 +125,7 @@ impl Space {
             }
             let removes = tables.removals.unsent.contains_key(&names) || tables.open.removed.range(first..first + blocks).next().is_some();
             if !removes {
-                self.rest_granule(granule);
+                self.kept.rest(granule);
             }
         }
         carriers

@@ -17,20 +17,20 @@ fn granules_are_given_by_what_they_keep_each_once() {
     let mut space = space_of(geometry, Pbn(0));
     let kept = [(3, 5), (4, 1), (5, 200), (6, 7), (7, 60), (8, 8), (9, 1), (10, 2)];
     for (granule, blocks) in kept {
-        (0..blocks).for_each(|_| space.add_kept(granule));
+        (0..blocks).for_each(|_| space.kept.add(granule));
     }
     // The number rises and falls over the borders of ranks; the granule is found by its final number.
-    (0..100).for_each(|_| space.add_kept(4));
-    (0..98).for_each(|_| space.remove_kept(4));
-    (0..1).for_each(|_| space.remove_kept(6));
-    (0..8).for_each(|_| space.remove_kept(8));
-    space.remove_kept(10);
-    let given: Vec<_> = std::iter::from_fn(|| space.take_most_kept()).collect();
+    (0..100).for_each(|_| space.kept.add(4));
+    (0..98).for_each(|_| space.kept.remove(4));
+    (0..1).for_each(|_| space.kept.remove(6));
+    (0..8).for_each(|_| space.kept.remove(8));
+    space.kept.remove(10);
+    let given: Vec<_> = std::iter::from_fn(|| space.kept.take_most()).collect();
     assert_eq!(given, [(200, 5), (60, 7), (6, 6), (5, 3), (3, 4), (1, 10), (1, 9)]);
-    space.add_kept(3);
-    assert_eq!(space.take_most_kept(), None, "it is not given again before its removals are durable");
+    space.kept.add(3);
+    assert_eq!(space.kept.take_most(), None, "it is not given again before its removals are durable");
     space.reclaimed(3);
-    assert_eq!(space.take_most_kept(), Some((6, 3)));
+    assert_eq!(space.kept.take_most(), Some((6, 3)));
 }
 
 /// A volume may have more granules than memory has room to note.
@@ -38,9 +38,9 @@ fn granules_are_given_by_what_they_keep_each_once() {
 fn where_no_further_granule_is_noted_those_that_are_go_on_being_counted() {
     let geometry = Geometry::plan(Bytes(256 << 20), &Wish::default()).unwrap();
     let mut space = Space::new(Arc::new(geometry), Pbn(0), 0, Policy::of(&Settings::default()));
-    (0..65).for_each(|granule| space.add_kept(granule));
-    [3, 3, 5, 64].into_iter().for_each(|granule| space.add_kept(granule));
-    let given: Vec<_> = std::iter::from_fn(|| space.take_most_kept()).collect();
+    (0..65).for_each(|granule| space.kept.add(granule));
+    [3, 3, 5, 64].into_iter().for_each(|granule| space.kept.add(granule));
+    let given: Vec<_> = std::iter::from_fn(|| space.kept.take_most()).collect();
     assert_eq!((given.len(), &given[..3]), (64, &[(3, 3), (2, 5), (1, 63)][..]));
 }
 
@@ -68,14 +68,14 @@ fn each_granule_is_tried_once_but_those_under_way() {
     for mib in 256..272 {
         let geometry = Geometry::plan(Bytes(mib << 20), &Wish::default()).unwrap();
         let mut space = space_of(geometry, Pbn(0));
-        (0..9).for_each(|_| space.add_kept(4));
-        assert_eq!(space.take_most_kept(), Some((9, 4)));
+        (0..9).for_each(|_| space.kept.add(4));
+        assert_eq!(space.kept.take_most(), Some((9, 4)));
         let granules = space.granules();
         even += u64::from(granules % 2 == 0);
-        let mut tried: Vec<u64> = (0..granules).filter_map(|_| space.next_trial()).collect();
+        let mut tried: Vec<u64> = (0..granules).filter_map(|_| space.kept.next_trial()).collect();
         tried.sort_unstable();
         assert_eq!(tried, (0..granules).filter(|&granule| granule != 4).collect::<Vec<_>>());
-        assert_eq!(space.next_trial(), None, "until a block is freed");
+        assert_eq!(space.kept.next_trial(), None, "until a block is freed");
     }
     assert!((1..16).contains(&even), "their number is even and odd");
 }
@@ -102,7 +102,7 @@ fn what_the_log_says_of_a_block_that_was_counted_otherwise_does_not_wrap_the_cen
 fn reclaim_is_under_way_while_the_pages_of_its_granules_are_read() {
     let mut store = crate::test_kit::store();
     store.pool.io.enter(Stage::Serving);
-    store.pool.space.add_kept(3);
+    store.pool.space.kept.add(3);
     assert!(!store.pool.space.is_reclaiming(&store.pool.tables.removals));
     assert!(store.pool.space.reclaim_for_waiters(&mut store.pool.io, &store.pool.tables.removals));
     store.pool.reclaim(usize::MAX);
