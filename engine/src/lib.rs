@@ -12,6 +12,7 @@ pub mod memory;
 pub mod policy;
 pub mod units;
 
+mod ack_journal;
 mod answers;
 mod background;
 mod charge;
@@ -22,11 +23,11 @@ mod io;
 mod ledger;
 mod map;
 mod orders;
+mod pool;
 mod recovery;
 mod requests;
 mod schedule;
 mod scheme;
-mod store;
 mod tables;
 
 pub mod fingerprint;

@@ -5,8 +5,8 @@ use crate::buffer::{BufferMut, Frame, Home};
 use crate::fingerprint::Algorithm;
 use crate::format::{Geometry, Superblock, Wish};
 use crate::memory::Accountant;
+use crate::pool::Parts;
 use crate::settings::Settings;
-use crate::store::Store;
 use crate::units::{Bytes, Time};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Home for Heap {
     fn give_back(&self, _: Box<[Frame]>, _: u32) {}
 }
 
-fn parts() -> (Superblock, Settings, Arc<dyn Home>, Arc<Accountant>) {
+fn ingredients() -> (Superblock, Settings, Arc<dyn Home>, Arc<Accountant>) {
     let wish = Wish { logical_blocks: None, reserve_blocks: None, guard: false, notes_blocks: 0 };
     let geometry = Geometry::plan(Bytes(32 << 20), &wish).expect("it fits");
     let settings = Settings::default();
@@ -31,12 +31,12 @@ fn parts() -> (Superblock, Settings, Arc<dyn Home>, Arc<Accountant>) {
 
 /// An engine before its first step.
 pub fn engine() -> Engine {
-    let (superblock, settings, home, accountant) = parts();
+    let (superblock, settings, home, accountant) = ingredients();
     Engine::open(superblock, settings, home, accountant, Time(0))
 }
 
 /// A store alone.
-pub fn store() -> Store {
-    let (superblock, settings, home, accountant) = parts();
-    Store::new(superblock, settings, home, accountant, Time(0))
+pub fn parts() -> Parts {
+    let (superblock, settings, home, accountant) = ingredients();
+    Parts::new(superblock, settings, home, accountant, Time(0))
 }

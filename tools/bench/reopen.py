@@ -49,7 +49,7 @@ class Filling:
         said = onefold.report("stats", self.store)
         records = next(part for part in said["memory"] if part["part"] == "log records")
         space = said["space"]
-        return records["used_bytes"], records["limit_bytes"], space["log_walk_units"], space["log_condensed_units"]
+        return records["used_bytes"], records["limit_bytes"], space["log_scan_units"], space["log_compacted_units"]
 
     def fill(self):
         """Fills the log, and returns what it holds then."""

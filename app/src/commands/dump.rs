@@ -84,8 +84,8 @@ struct LogScanStart {
     /// The first PBN and the number of blocks, in the order in which units fill them.
     places: Vec<(u64, u8)>,
     /// The last unit before those that were compacted, and the places of the copies.
-    condensed_since: u64,
-    condensed: Vec<(u64, u8)>,
+    compacted_since: u64,
+    compacted: Vec<(u64, u8)>,
 }
 
 impl LogScanStart {
@@ -97,21 +97,21 @@ impl LogScanStart {
             epoch: log_tail.epoch.get(),
             flushed_upto: log_tail.flushed_upto,
             places: runs(&log_tail.places),
-            condensed_since: log_tail.compacted.since,
-            condensed: runs(&log_tail.compacted.places),
+            compacted_since: log_tail.compacted.since,
+            compacted: runs(&log_tail.compacted.places),
         }
     }
 }
 
 impl fmt::Display for LogScanStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sequence, incarnation, epoch, flushed_upto, places, condensed_since, condensed } = self;
+        let Self { sequence, incarnation, epoch, flushed_upto, places, compacted_since, compacted } = self;
         write!(f, "unit {sequence}, behind incarnation {incarnation}, epoch {epoch}, flushed up to unit {flushed_upto}; places")?;
         places.iter().try_for_each(|(first, blocks)| write!(f, " {first}+{blocks}"))?;
-        if !condensed.is_empty() {
-            write!(f, "; units behind {condensed_since} are compacted at")?;
+        if !compacted.is_empty() {
+            write!(f, "; units behind {compacted_since} are compacted at")?;
         }
-        condensed.iter().try_for_each(|(first, blocks)| write!(f, " {first}+{blocks}"))
+        compacted.iter().try_for_each(|(first, blocks)| write!(f, " {first}+{blocks}"))
     }
 }
 

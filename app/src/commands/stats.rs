@@ -186,8 +186,8 @@ fn summary(table: Table, volume: &VolumeCounts) -> Table {
     if let (Some(units), Some(places)) = (space.log_unit_blocks, space.log_place_blocks) {
         table = table.row("log keeps", format!("{} in plain units, {} in places of coming ones", blocks(units), blocks(places)));
     }
-    if let (Some(walk), Some(compacted)) = (space.log_walk_units, space.log_condensed_units) {
-        table = table.row("after a crash", format!("{walk} units of the log to read, and {compacted} compacted ones"));
+    if let (Some(to_scan), Some(compacted)) = (space.log_scan_units, space.log_compacted_units) {
+        table = table.row("after a crash", format!("{to_scan} units of the log to read, and {compacted} compacted ones"));
     }
     table = packed(table, volume);
     match (space.garbage_possible, space.recount_running) {

@@ -129,8 +129,8 @@ pub struct Space {
     pub log_unit_blocks: Option<u64>,
     pub log_place_blocks: Option<u64>,
     /// Units that an opening after a crash would read: those of the log scan, and compacted ones; none where there is no log.
-    pub log_walk_units: Option<u64>,
-    pub log_condensed_units: Option<u64>,
+    pub log_scan_units: Option<u64>,
+    pub log_compacted_units: Option<u64>,
     /// Blocks with slots, carriers and packs, counted among unique, shared and kept ones; none where it is not known.
     pub carrier_blocks: Option<u64>,
     /// Blocks that clients' content would take if no slot held any of it, at least and at most; none where it is not known.
@@ -322,8 +322,8 @@ impl VolumeCounts {
                 freed_blocks: stats.gone.blocks,
                 log_unit_blocks: stats.log.map(|log| log.plain),
                 log_place_blocks: stats.log.map(|log| log.places),
-                log_walk_units: stats.log.map(|log| log.to_scan),
-                log_condensed_units: stats.log.map(|log| log.compacted),
+                log_scan_units: stats.log.map(|log| log.to_scan),
+                log_compacted_units: stats.log.map(|log| log.compacted),
                 carrier_blocks: if stats.has_slots { stats.carriers } else { Some(0) },
                 unpacked_blocks: stats.unpacked.map(|blocks| (blocks.least, blocks.most)),
                 is_complete: stats.free_complete,

@@ -4,22 +4,19 @@
 //! 2. A request that waits for durability waits for the open epoch, or for the committing one if the open epoch is empty.
 
 mod anticipate;
-mod journal;
 mod promise;
-mod proofs;
 
 pub(crate) use anticipate::Anticipation;
-pub(crate) use journal::{Journal, NamedContent, PendingPromise, SlotContent};
-pub(crate) use proofs::{BlockInTables, Proofs};
 
+use crate::ack_journal::{AckJournal, PendingPromise};
 use crate::interface::{Failure, Reply, Request, RequestId};
 use crate::io::Io;
 use crate::ledger::ClientWrites;
 use crate::map::Map;
+use crate::pool::Pool;
 use crate::schedule::Task;
 use crate::settings::{Persistence, Settings};
 use crate::space::Space;
-use crate::store::Pool;
 use crate::tables::{Tables, Wanted};
 use crate::units::{Lbn, Pbn};
 
@@ -59,15 +56,15 @@ pub(crate) struct Answers {
     /// Requests that wait for the content of a block to be on the device (`Facts::keeps_journal`).
     content_waiters: Map<Pbn, Vec<RequestId>>,
     pub anticipation: Anticipation,
-    pub journal: Journal,
+    pub ack_journal: AckJournal,
     /// The replayed write has ended: true if it is in its place.
     replayed: Option<bool>,
 }
 
 impl Answers {
-    pub fn new(journal: Journal) -> Self {
+    pub fn new(ack_journal: AckJournal) -> Self {
         let (pending, content_waiters, anticipation, replayed) = Default::default();
-        Self { pending, content_waiters, anticipation, journal, replayed }
+        Self { pending, content_waiters, anticipation, ack_journal, replayed }
     }
 
     /// Begins a request, with one part for its admission, and counts the writes in it.
@@ -137,7 +134,7 @@ impl Answers {
         if request != REPLAYED && request.0 & MOVING != 0 {
             // Nobody waits for it but the job that has begun it; its content is promised already, or durable.
             if pending.failure.is_none() {
-                self.journal.remember(pool, pending.promises);
+                self.ack_journal.remember(pool, pending.promises);
             }
             return pool.io.schedule.push(Task::Part);
         }
@@ -150,7 +147,7 @@ impl Answers {
             }
             (None, Some(why)) => self.wait_for_commit(pool, request, why),
             (None, None) => {
-                self.journal.remember(pool, pending.promises);
+                self.ack_journal.remember(pool, pending.promises);
                 pool.io.reply(request, Reply::Done);
             }
         }
@@ -173,7 +170,7 @@ impl Answers {
     fn wait_for_commit(&mut self, pool: &mut Pool, request: RequestId, why: Wanted) {
         // A write that waits only because the journal had no room for its promise did not ask for durability, so it does not report the
         // loss.
-        if pool.io.has_failed() || why != Wanted::Space && self.journal.tells_of_loss() {
+        if pool.io.has_failed() || why != Wanted::Space && self.ack_journal.tells_of_loss() {
             return pool.space.refuse(&mut pool.io, request, Failure::Io);
         }
         if !pool.tables.open.is_empty() {

@@ -4,9 +4,9 @@
 //!    own flush is that of a superblock's update; that of a commit will do as well.
 //! 2. In mode `log` a page is written while all that it holds is confirmed. Then its tag keeps older records from taking the change back.
 
+use crate::pool::Pool;
 use crate::schedule::Task;
 use crate::scheme::Scheme;
-use crate::store::Pool;
 use crate::units::Pbn;
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ struct Round {
 impl Marking {
     /// Goes on as far as possible.
     #[cold]
-    pub fn go_on(&mut self, pool: &mut Pool, scheme: &mut Scheme) {
+    pub fn mark_some(&mut self, pool: &mut Pool, scheme: &mut Scheme) {
         while pool.io.may_mark() {
             if self.round.is_none() {
                 let found = pool.contents.suspects.take_unmarked();

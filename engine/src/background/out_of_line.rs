@@ -22,14 +22,14 @@ mod sweep;
 
 use crate::answers::Answers;
 use crate::format::page::{PageId, Region};
-use crate::index::{NamedLbn, Ranges, Skipped, Uncompared};
+use crate::index::{NamedLbn, Ranges, Skipped, ToCompare};
 use crate::interface::Deduplicate;
 use crate::io::Io;
+use crate::pool::{BlocksRead, Medium, Parts};
 use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::{GRANULE_BLOCKS, Space};
 use crate::stats::OutOfLineCounts;
-use crate::store::{BlocksRead, Medium, Store};
 use crate::units::{Epoch, Lbn, Pbn, Time, count};
 use sieve::Sieve;
 use std::collections::BTreeMap;
@@ -91,16 +91,16 @@ pub(crate) struct OutOfLine {
 
 impl OutOfLine {
     /// The work on a volume that was opened: what somebody had asked for goes on.
-    pub fn new(store: &Store) -> Self {
+    pub fn new(parts: &Parts) -> Self {
         let mut asked = Ranges::new(RANGES_MAX);
-        if store.pool.settings.finds_out_of_line() {
-            store.volume.uncompared.asked().for_each(|(first, end)| asked.add(first, end));
+        if parts.pool.settings.finds_out_of_line() {
+            parts.volume.to_compare.asked().for_each(|(first, end)| asked.add(first, end));
         }
         Self {
             stage: OutOfLineStage::Idle,
-            batch: store.volume.skipped.another(),
+            batch: parts.volume.skipped.another(),
             candidates: Vec::new(),
-            sieve: Sieve::new(store.pool.sieve_bytes(), &store.pool.geometry),
+            sieve: Sieve::new(parts.pool.sieve_bytes(), &parts.pool.geometry),
             blocked_aside: None,
             known: BlocksRead::default(),
             reading: 0,
@@ -120,14 +120,14 @@ impl OutOfLine {
 
     /// Does what somebody asked for.
     #[cold]
-    pub fn order(&mut self, store: &mut Store, order: Deduplicate) {
-        let now = store.pool.io.now();
-        store.volume.uncompared.pause(&mut store.pool.medium.superblock, order == Deduplicate::Pause, now);
+    pub fn order(&mut self, parts: &mut Parts, order: Deduplicate) {
+        let now = parts.pool.io.now();
+        parts.volume.to_compare.pause(&mut parts.pool.medium.superblock, order == Deduplicate::Pause, now);
         if let Deduplicate::Range { first, end } = order {
-            let end = end.min(Lbn(store.pool.geometry.logical_blocks));
-            if store.pool.settings.finds_out_of_line() && first < end {
+            let end = end.min(Lbn(parts.pool.geometry.logical_blocks));
+            if parts.pool.settings.finds_out_of_line() && first < end {
                 self.asked.add(first, end);
-                store.volume.uncompared.ask(&mut store.pool.medium.superblock, first, end, now);
+                parts.volume.to_compare.ask(&mut parts.pool.medium.superblock, first, end, now);
             }
         }
         self.pause = None;
@@ -138,13 +138,13 @@ impl OutOfLine {
         self.linked
     }
 
-    pub fn counts(&self, store: &Store) -> OutOfLineCounts {
+    pub fn counts(&self, parts: &Parts) -> OutOfLineCounts {
         let is_passing = matches!(self.stage, OutOfLineStage::Sieve);
-        let asked_aside = if store.volume.uncompared.is_asked { self.sieve.awaited() } else { 0 };
+        let asked_aside = if parts.volume.to_compare.is_asked { self.sieve.awaited() } else { 0 };
         OutOfLineCounts {
-            is_on: store.pool.settings.finds_out_of_line(),
-            is_paused: store.volume.uncompared.is_paused,
-            skipped: store.volume.skipped.counts(),
+            is_on: parts.pool.settings.finds_out_of_line(),
+            is_paused: parts.volume.to_compare.is_paused,
+            skipped: parts.volume.skipped.counts(),
             taken: self.batch.counts(),
             asked_lbns: self.asked.lbns() + asked_aside,
             aside_lbns: self.sieve.aside() - asked_aside,
@@ -155,7 +155,7 @@ impl OutOfLine {
                 OutOfLineStage::Sieve => self.sieve.sieved_pages(),
                 _ => 0,
             },
-            pages: store.pool.geometry.pages_of_blocks(Region::Fingerprints),
+            pages: parts.pool.geometry.pages_of_blocks(Region::Fingerprints),
             looked_up: self.looked_up,
             linked: self.linked,
             read_units: self.read_units,
@@ -163,74 +163,74 @@ impl OutOfLine {
     }
 
     /// Does a little of it, and counts what it reads for that.
-    pub fn go_on(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
-        let before = store.pool.io.ledger.read_units();
-        self.do_a_little(store, scheme, answers);
-        self.read_units += store.pool.io.ledger.read_units() - before;
+    pub fn look_for_duplicates(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers) {
+        let before = parts.pool.io.ledger.read_units();
+        self.do_a_little(parts, scheme, answers);
+        self.read_units += parts.pool.io.ledger.read_units() - before;
     }
 
-    fn do_a_little(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
+    fn do_a_little(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers) {
         self.waits = self.reading > 0;
-        if is_save_due(&store.pool.io, &store.volume.uncompared, &store.pool.medium) {
-            scheme.update_superblock(&mut store.pool);
+        if is_save_due(&parts.pool.io, &parts.volume.to_compare, &parts.pool.medium) {
+            scheme.update_superblock(&mut parts.pool);
         }
-        if self.gives_room_back(&store.pool.space) {
-            self.give_up_sieve(&mut store.pool.io, &mut store.pool.space, &store.volume.uncompared);
+        if self.gives_room_back(&parts.pool.space) {
+            self.give_up_sieve(&mut parts.pool.io, &mut parts.pool.space, &parts.volume.to_compare);
         }
-        if self.sets_aside_meanwhile(store) {
-            self.set_aside_meanwhile(store);
+        if self.sets_aside_meanwhile(parts) {
+            self.set_aside_meanwhile(parts);
         }
-        if self.rests(store) || self.pause.is_some_and(|until| store.pool.io.now() < until) {
+        if self.rests(parts) || self.pause.is_some_and(|until| parts.pool.io.now() < until) {
             return;
         }
         self.pause = None;
-        self.makes_room |= store.pool.space.is_full();
+        self.makes_room |= parts.pool.space.is_full();
         match self.stage {
-            OutOfLineStage::Idle if self.is_pass_due(&store.volume.uncompared, &store.pool.geometry) => {
-                self.begin_pass(&mut store.pool.io, &store.pool.tables)
+            OutOfLineStage::Idle if self.is_pass_due(&parts.volume.to_compare, &parts.pool.geometry) => {
+                self.begin_pass(&mut parts.pool.io, &parts.pool.tables)
             }
             OutOfLineStage::Idle => {
                 self.blocked_aside = None;
                 if self.batch.is_empty() {
-                    std::mem::swap(&mut self.batch, &mut store.volume.skipped);
-                    store.volume.uncompared.begin();
+                    std::mem::swap(&mut self.batch, &mut parts.volume.skipped);
+                    parts.volume.to_compare.begin();
                     self.sieve.await_all();
                 }
-                self.stage = OutOfLineStage::Await(store.pool.tables.open.number);
-                store.pool.io.schedule.ask_for_background();
+                self.stage = OutOfLineStage::Await(parts.pool.tables.open.number);
+                parts.pool.io.schedule.ask_for_background();
             }
-            OutOfLineStage::Await(epoch) if !store.pool.tables.is_durable(epoch) => self.wait_for_commit(&store.pool.io),
+            OutOfLineStage::Await(epoch) if !parts.pool.tables.is_durable(epoch) => self.wait_for_commit(&parts.pool.io),
             OutOfLineStage::Await(_) => {
-                self.is_setting_aside = self.sets_aside(&store.pool.io, &store.pool.space);
+                self.is_setting_aside = self.sets_aside(&parts.pool.io, &parts.pool.space);
                 if !self.is_setting_aside {
                     self.candidates = self.batch.take_named();
                 }
                 self.stage = OutOfLineStage::Gather;
-                store.pool.io.schedule.ask_for_background();
+                parts.pool.io.schedule.ask_for_background();
             }
-            OutOfLineStage::Gather => self.gather(store),
-            OutOfLineStage::Sweep(next) => self.sweep(store, scheme, answers, next),
-            OutOfLineStage::Sieve => self.go_on_sieving(store, scheme, answers),
+            OutOfLineStage::Gather => self.gather(parts),
+            OutOfLineStage::Sweep(next) => self.sweep(parts, scheme, answers, next),
+            OutOfLineStage::Sieve => self.go_on_sieving(parts, scheme, answers),
         }
     }
 
     /// Waits for a page that is being read, by one of this number of reads.
-    fn wait(&mut self, store: &mut Store, id: PageId, reads: u64) {
-        self.pause_after_reads(store, reads);
-        store.pool.tables.wait(&mut store.pool.io, id, Task::OutOfLine);
+    fn wait(&mut self, parts: &mut Parts, id: PageId, reads: u64) {
+        self.pause_after_reads(parts, reads);
+        parts.pool.tables.wait(&mut parts.pool.io, id, Task::OutOfLine);
     }
 
     /// Waits for reads, and then for as long as their rate asks for.
-    fn pause_after_reads(&mut self, store: &Store, reads: u64) {
+    fn pause_after_reads(&mut self, parts: &Parts, reads: u64) {
         self.waits = true;
-        let rate = store.pool.settings.knobs.out_of_line_reads_per_second;
-        let share = u64::from(store.volume.adaptation.allowance().out_of_line);
-        let rate = if self.makes_room || is_urgent(&store.pool.space, &store.volume.uncompared) {
+        let rate = parts.pool.settings.knobs.out_of_line_reads_per_second;
+        let share = u64::from(parts.volume.adaptation.allowance().out_of_line);
+        let rate = if self.makes_room || is_urgent(&parts.pool.space, &parts.volume.to_compare) {
             rate.saturating_mul(URGENT)
         } else {
             (rate.saturating_mul(share) / 100).max(1)
         };
-        self.pause = Some(store.pool.io.now().plus_ns((reads * 1_000_000_000).div_ceil(rate)));
+        self.pause = Some(parts.pool.io.now().plus_ns((reads * 1_000_000_000).div_ceil(rate)));
     }
 
     /// Waits until the open epoch may be durable.
@@ -238,18 +238,18 @@ impl OutOfLine {
         self.pause = Some(io.now().plus_ms(COMMIT_MS));
     }
 
-    fn end_sweep(&mut self, io: &Io, uncompared: &mut Uncompared, medium: &mut Medium) {
+    fn end_sweep(&mut self, io: &Io, to_compare: &mut ToCompare, medium: &mut Medium) {
         self.known.clear();
         (self.read_singly_until, self.makes_room) = (Pbn(0), false);
         self.batch.give_named(std::mem::take(&mut self.candidates));
         self.stage = OutOfLineStage::Idle;
-        self.end_if_compared(io, uncompared, medium);
+        self.end_if_compared(io, to_compare, medium);
     }
 
     /// Ends with the regions that are under way, unless something of them is still to be compared.
-    fn end_if_compared(&self, io: &Io, uncompared: &mut Uncompared, medium: &mut Medium) {
+    fn end_if_compared(&self, io: &Io, to_compare: &mut ToCompare, medium: &mut Medium) {
         if self.batch.is_empty() && self.asked.first().is_none() && self.sieve.awaited() == 0 {
-            uncompared.end(&mut medium.superblock, io.now());
+            to_compare.end(&mut medium.superblock, io.now());
         }
     }
 
@@ -260,15 +260,15 @@ impl OutOfLine {
 }
 
 /// Whether somebody waits for it: who has asked for it, or writes that find no room.
-fn is_urgent(space: &Space, uncompared: &Uncompared) -> bool {
-    uncompared.is_asked || space.is_full()
+fn is_urgent(space: &Space, to_compare: &ToCompare) -> bool {
+    to_compare.is_asked || space.is_full()
 }
 
 /// The time at which the superblock has to be written again, unless it is being written.
-fn save_at(io: &Io, uncompared: &Uncompared, medium: &Medium) -> Option<Time> {
-    uncompared.save_at(&medium.superblock).filter(|_| !medium.is_busy() && !io.is_read_only())
+fn save_at(io: &Io, to_compare: &ToCompare, medium: &Medium) -> Option<Time> {
+    to_compare.save_at(&medium.superblock).filter(|_| !medium.is_busy() && !io.is_read_only())
 }
 
-fn is_save_due(io: &Io, uncompared: &Uncompared, medium: &Medium) -> bool {
-    save_at(io, uncompared, medium).is_some_and(|at| at <= io.now())
+fn is_save_due(io: &Io, to_compare: &ToCompare, medium: &Medium) -> bool {
+    save_at(io, to_compare, medium).is_some_and(|at| at <= io.now())
 }

@@ -15,9 +15,9 @@ use crate::format::entry::{Kind, MapEntry};
 use crate::format::geometry::Geometry;
 use crate::format::superblock::PROTECTED_MAX;
 use crate::io::{Io, Stage};
+use crate::pool::{Medium, Pool};
 use crate::requests::Requests;
 use crate::schedule::Task;
-use crate::store::{Medium, Pool};
 use crate::units::Lbn;
 
 /// The most blocks that are moved at a time.
@@ -80,7 +80,7 @@ impl Parting {
 
     /// Goes on with it, a little.
     #[cold]
-    pub fn go_on(&mut self, pool: &mut Pool, requests: &mut Requests, answers: &mut Answers) {
+    pub fn part_some(&mut self, pool: &mut Pool, requests: &mut Requests, answers: &mut Answers) {
         self.waits = false;
         self.moving.retain(|&lbn| answers.is_moving(lbn));
         for _ in 0..LBNS_A_TURN {

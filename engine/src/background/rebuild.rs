@@ -12,9 +12,9 @@ use crate::format::page::{PageId, Region};
 use crate::index::Index;
 use crate::interface::Notice;
 use crate::io::{Io, Stage};
+use crate::pool::{Parts, Pool};
 use crate::schedule::Task;
 use crate::space::{GRANULE_BLOCKS, Space};
-use crate::store::{Pool, Store};
 use crate::tables::Access;
 use crate::units::{Pbn, Time, count, index};
 
@@ -114,48 +114,48 @@ impl IndexRebuild {
     }
 
     /// Does a little of it. `is_recounting`: a recount is still to show which blocks without a fingerprint have links.
-    pub fn go_on(&mut self, store: &mut Store, is_recounting: bool) {
+    pub fn rebuild_some(&mut self, parts: &mut Parts, is_recounting: bool) {
         self.waits = false;
-        if self.finished || store.pool.io.stage() != Stage::Serving {
+        if self.finished || parts.pool.io.stage() != Stage::Serving {
             return;
         }
         for _ in 0..PAGES_A_STEP {
             if self.pending_reads.is_under_way() {
-                return self.read_blocks(&mut store.pool);
+                return self.read_blocks(&mut parts.pool);
             }
-            if self.done >= self.pages || store.pool.index.entries() == store.pool.index.capacity() {
-                return self.end(store, is_recounting);
+            if self.done >= self.pages || parts.pool.index.entries() == parts.pool.index.capacity() {
+                return self.end(parts, is_recounting);
             }
-            if self.waits_for_counts(&store.pool.space, &store.pool.index) {
+            if self.waits_for_counts(&parts.pool.space, &parts.pool.index) {
                 return;
             }
             let id = self.page(self.done);
-            if store.pool.has_no_fingerprints(id) {
-                self.saw_page(&mut store.pool.space);
+            if parts.pool.has_no_fingerprints(id) {
+                self.saw_page(&mut parts.pool.space);
                 continue;
             }
-            let Pool { io, tables, .. } = &mut store.pool;
+            let Pool { io, tables, .. } = &mut parts.pool;
             tables.load_ahead(io, (self.done..self.pages).map(|back| self.page(back)));
             match tables.ensure(io, id) {
                 Access::Loading => {
                     self.waits = true;
-                    return store.pool.tables.wait(&mut store.pool.io, id, Task::RebuildIndex);
+                    return parts.pool.tables.wait(&mut parts.pool.io, id, Task::RebuildIndex);
                 }
                 Access::Unreadable => {
                     self.left_some_out = true;
-                    store.pool.space.carriers.saw(0, true);
+                    parts.pool.space.carriers.saw(0, true);
                 }
-                Access::Ready(_) => match store.pool.unnamed_on(id) {
-                    Ok(unnamed) => self.offer_page(&mut store.pool, id, unnamed),
+                Access::Ready(_) => match parts.pool.unnamed_on(id) {
+                    Ok(unnamed) => self.offer_page(&mut parts.pool, id, unnamed),
                     Err(counts) => {
                         self.waits = true;
-                        return store.pool.tables.wait(&mut store.pool.io, counts, Task::RebuildIndex);
+                        return parts.pool.tables.wait(&mut parts.pool.io, counts, Task::RebuildIndex);
                     }
                 },
             }
-            self.saw_page(&mut store.pool.space);
+            self.saw_page(&mut parts.pool.space);
         }
-        store.pool.io.schedule.ask_for_background();
+        parts.pool.io.schedule.ask_for_background();
     }
 
     fn saw_page(&mut self, space: &mut Space) {
@@ -164,23 +164,23 @@ impl IndexRebuild {
     }
 
     /// Ends the pass: all entries that there is room for are in.
-    fn end(&mut self, store: &mut Store, is_recounting: bool) {
-        if store.pool.fingerprints_are_on_their_way() {
+    fn end(&mut self, parts: &mut Parts, is_recounting: bool) {
+        if parts.pool.fingerprints_are_on_their_way() {
             // These entries are found once a commit has settled them.
             self.pending_reads.pause = None;
             return;
         }
         self.finished = true;
-        let is_all_named = !self.saw_deferred && store.pool.io.ledger.deferred == 0;
-        if store.pool.index.rebuild_ended(self.done >= self.pages && !self.left_some_out) && is_all_named {
-            store.volume.skipped.clear();
-            store.volume.uncompared.forget_skipped(&mut store.pool.medium.superblock);
+        let is_all_named = !self.saw_deferred && parts.pool.io.ledger.deferred == 0;
+        if parts.pool.index.rebuild_ended(self.done >= self.pages && !self.left_some_out) && is_all_named {
+            parts.volume.skipped.clear();
+            parts.volume.to_compare.forget_skipped(&mut parts.pool.medium.superblock);
         }
         let Self { entries, named, unnamed, .. } = *self;
         let unnamed = unnamed.saturating_sub(named);
-        let goes_on = self.goes_again || is_recounting && !store.pool.tables.has_records();
-        store.pool.io.notice(Notice::IndexRebuilt { entries, named, unnamed, goes_on });
-        self.begin_again(&mut store.pool.io, &mut store.pool.space);
+        let goes_on = self.goes_again || is_recounting && !parts.pool.tables.has_records();
+        parts.pool.io.notice(Notice::IndexRebuilt { entries, named, unnamed, goes_on });
+        self.begin_again(&mut parts.pool.io, &mut parts.pool.space);
     }
 
     fn offer_page(&mut self, pool: &mut Pool, id: PageId, unnamed: Vec<Pbn>) {

@@ -10,8 +10,8 @@ use crate::format::entry::Kind;
 use crate::format::unit;
 use crate::interface::Class;
 use crate::io::{Arrived, Io, IoFor};
+use crate::pool::Pool;
 use crate::schedule::Task;
-use crate::store::Pool;
 use crate::tables::Access;
 use crate::units::{Pbn, count, index};
 

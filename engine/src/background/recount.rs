@@ -17,10 +17,10 @@ use crate::format::page::{PageId, Region};
 use crate::interface::Notice;
 use crate::io::{Io, Stage};
 use crate::memory::Part;
+use crate::pool::Pool;
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
-use crate::store::Pool;
-use crate::tables::{Access, Epoch, Tables};
+use crate::tables::{Access, EpochRecords, Tables};
 use crate::units::{Pbn, Time, index};
 
 /// Pages that one turn counts.
@@ -71,7 +71,7 @@ impl Recount {
 
     /// Does a little of the recount, if one is due. Returns whether it has just ended: the superblock then has to record that.
     #[must_use]
-    pub fn go_on(&mut self, pool: &mut Pool) -> bool {
+    pub fn recount_some(&mut self, pool: &mut Pool) -> bool {
         self.waits = false;
         let (stage, has_waiters) = (pool.io.stage(), !pool.space.waiters.is_empty());
         // A replayed acknowledgement may need a block that only the recount frees.
@@ -218,7 +218,7 @@ impl Recount {
 }
 
 /// The links that the open epoch adds to the counts of these blocks.
-fn links_of_open_epoch(epoch: &Epoch, first: Pbn, end: Pbn) -> Vec<u16> {
+fn links_of_open_epoch(epoch: &EpochRecords, first: Pbn, end: Pbn) -> Vec<u16> {
     let mut added = vec![0; index(end - first)];
     let linked = epoch.points.entries().filter_map(MapEntry::pbn);
     let all = linked.chain(epoch.cancelled.iter().copied()).chain(epoch.named.keys().copied());

@@ -106,7 +106,7 @@ impl Finding {
             Self::ContentDiffers { .. } => "content-differs",
             Self::UnreadableBlock { .. } => "unreadable-block",
             Self::LogUnitMissing { .. } => "log-unit-missing",
-            Self::CompactedUnitMissing { .. } => "condensed-unit-missing",
+            Self::CompactedUnitMissing { .. } => "compacted-unit-missing",
             Self::LogUnitOutOfRange { .. } => "log-unit-out-of-range",
             Self::LogPlaceTwice { .. } => "log-place-twice",
         }

@@ -21,7 +21,7 @@ pub(super) const JOBS: [Job; 9] = [
     Job {
         name: "scan of refs pages",
         needs_service: false,
-        rests: |engine| engine.store.pool.space.does_scan_wait() || engine.store.pool.space.scan_complete(),
+        rests: |engine| engine.parts.pool.space.does_scan_wait() || engine.parts.pool.space.scan_complete(),
         go_on: Engine::scan_refs,
     },
     Job {
@@ -29,7 +29,7 @@ pub(super) const JOBS: [Job; 9] = [
         needs_service: true,
         rests: |engine| {
             let rebuild = &engine.background.rebuild;
-            rebuild.waits || rebuild.is_finished() || rebuild.waits_for_counts(&engine.store.pool.space, &engine.store.pool.index)
+            rebuild.waits || rebuild.is_finished() || rebuild.waits_for_counts(&engine.parts.pool.space, &engine.parts.pool.index)
         },
         go_on: Engine::rebuild_index,
     },
@@ -42,33 +42,33 @@ pub(super) const JOBS: [Job; 9] = [
     Job {
         name: "work out of line",
         needs_service: true,
-        rests: |engine| engine.background.out_of_line.rests(&engine.store),
+        rests: |engine| engine.background.out_of_line.rests(&engine.parts),
         go_on: Engine::work_out_of_line,
     },
     Job {
         name: "scrub",
         needs_service: true,
-        rests: |engine| engine.background.scrub.rests(&engine.store.pool.io, &engine.store.pool.medium),
+        rests: |engine| engine.background.scrub.rests(&engine.parts.pool.io, &engine.parts.pool.medium),
         go_on: Engine::scrub,
     },
     Job {
         name: "parting",
         needs_service: true,
-        rests: |engine| engine.background.parting.rests(&engine.store.pool.io),
+        rests: |engine| engine.background.parting.rests(&engine.parts.pool.io),
         go_on: Engine::part_blocks,
     },
-    Job { name: "giving back", needs_service: false, rests: |engine| !engine.store.pool.space.gives_back(), go_on: Engine::give_back },
+    Job { name: "giving back", needs_service: false, rests: |engine| !engine.parts.pool.space.gives_back(), go_on: Engine::give_back },
     Job {
         name: "stock",
         needs_service: true,
-        rests: |engine| !engine.store.pool.space.is_stock_low(&engine.store.pool.io),
+        rests: |engine| !engine.parts.pool.space.is_stock_low(&engine.parts.pool.io),
         go_on: Engine::fill_stock,
     },
     // A replayed acknowledgement may need a block, too.
     Job {
         name: "blocks for those that wait",
         needs_service: false,
-        rests: |engine| engine.store.pool.space.waiters.is_empty(),
+        rests: |engine| engine.parts.pool.space.waiters.is_empty(),
         go_on: Engine::find_space_for_waiters,
     },
 ];
@@ -76,7 +76,7 @@ pub(super) const JOBS: [Job; 9] = [
 impl Job {
     /// Whether it is this job's turn.
     pub fn has_turn(&self, engine: &Engine) -> bool {
-        (!self.needs_service || engine.store.pool.io.stage() == Stage::Serving) && !(self.rests)(engine)
+        (!self.needs_service || engine.parts.pool.io.stage() == Stage::Serving) && !(self.rests)(engine)
     }
 }
 
@@ -86,16 +86,16 @@ mod tests {
     use crate::background::Recount;
     use crate::interface::StoreRoom;
     use crate::memory::Part;
-    use crate::tables::Epoch;
+    use crate::tables::EpochRecords;
     use crate::units::Pbn;
 
     /// A volume at that stage of its life that has work for every job.
     fn at(stage: Stage) -> Engine {
         let mut engine = crate::test_kit::engine();
-        engine.store.pool.io.enter(stage);
-        engine.store.pool.space.store_has(&mut engine.store.pool.io, StoreRoom { is_short: true, ..StoreRoom::default() });
+        engine.parts.pool.io.enter(stage);
+        engine.parts.pool.space.store_has(&mut engine.parts.pool.io, StoreRoom { is_short: true, ..StoreRoom::default() });
         engine.background.recount = Recount::new(true, Pbn(0));
-        engine.store.pool.space.waiters.push_back(0);
+        engine.parts.pool.space.waiters.push_back(0);
         engine
     }
 
@@ -108,15 +108,15 @@ mod tests {
         let all = ["scan of refs pages", "index rebuild", "recount", "giving back", "blocks for those that wait"];
         let mut engine = at(Stage::Serving);
         assert_eq!(turns(&engine), all);
-        engine.store.pool.space.let_scan_wait(true);
+        engine.parts.pool.space.let_scan_wait(true);
         assert_eq!(turns(&engine), all[1..]);
         engine.background.rebuild.waits = true;
         assert_eq!(turns(&engine), all[2..]);
         engine.background.recount.waits = true;
         assert_eq!(turns(&engine), all[3..]);
-        engine.store.pool.space.waiters.clear();
+        engine.parts.pool.space.waiters.clear();
         assert_eq!(turns(&engine), all[3..4], "nothing waits for a block");
-        engine.store.pool.space.store_has(&mut engine.store.pool.io, StoreRoom::default());
+        engine.parts.pool.space.store_has(&mut engine.parts.pool.io, StoreRoom::default());
         assert!(turns(&engine).is_empty(), "the store has room");
         engine.background.recount = Recount::new(false, Pbn(0));
         assert!(turns(&engine).is_empty(), "no recount is needed");
@@ -127,12 +127,12 @@ mod tests {
     fn only_jobs_that_have_their_turn_go_on() {
         let asks_for_pages = |stage, all_wait| {
             let mut engine = at(stage);
-            engine.store.pool.space.waiters.clear();
-            engine.store.pool.space.let_scan_wait(all_wait);
+            engine.parts.pool.space.waiters.clear();
+            engine.parts.pool.space.let_scan_wait(all_wait);
             engine.background.rebuild.waits = all_wait;
             engine.background.recount.waits = all_wait;
             engine.background();
-            !engine.store.pool.io.actions().is_empty()
+            !engine.parts.pool.io.actions().is_empty()
         };
         assert!(asks_for_pages(Stage::Serving, false) && asks_for_pages(Stage::Replaying, false));
         assert!(!asks_for_pages(Stage::Serving, true), "each waits for a page that it has asked for");
@@ -144,11 +144,11 @@ mod tests {
     fn no_job_goes_on_while_clients_wait_and_memory_has_too_many_pages() {
         let goes_on = |clients_wait: bool, pages_too_many: u64| {
             let mut engine = at(Stage::Serving);
-            engine.store.pool.tables.committing = clients_wait.then(|| Epoch::new(engine.store.pool.tables.open.number));
-            let accountant = &engine.store.pool.memory.accountant;
+            engine.parts.pool.tables.committing = clients_wait.then(|| EpochRecords::new(engine.parts.pool.tables.open.number));
+            let accountant = &engine.parts.pool.memory.accountant;
             accountant.take(Part::Pages, accountant.limit(Part::Pages) + pages_too_many);
             engine.background();
-            !engine.store.pool.io.actions().is_empty()
+            !engine.parts.pool.io.actions().is_empty()
         };
         assert!(goes_on(false, 0) && goes_on(false, 1) && goes_on(true, 0) && !goes_on(true, 1));
     }

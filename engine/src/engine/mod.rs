@@ -11,7 +11,8 @@ mod life;
 mod report;
 mod turn;
 
-use crate::answers::{Answers, Journal};
+use crate::ack_journal::AckJournal;
+use crate::answers::Answers;
 use crate::background::{Background, IndexRebuild, Marking, OutOfLine, Parting, Recount, Scrub};
 use crate::buffer::Home;
 use crate::format::page::Region;
@@ -19,18 +20,18 @@ use crate::format::superblock::Superblock;
 use crate::interface::{Action, Event, Legacy, Notice};
 use crate::io::{Arrived, IoFor, Stage};
 use crate::memory::Accountant;
+use crate::pool::Parts;
 use crate::recovery::Recovery;
 use crate::requests::Requests;
 use crate::scheme::Scheme;
 use crate::settings::Settings;
-use crate::store::Store;
 use crate::units::{Bytes, Pbn, Time};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// An open deduplicating volume.
 pub struct Engine {
-    store: Store,
+    parts: Parts,
     requests: Requests,
     answers: Answers,
     scheme: Scheme,
@@ -48,9 +49,9 @@ impl Engine {
         let from = if superblock.keeps_counts() { superblock.recount_position } else { Pbn(0) };
         let recount = Recount::new(superblock.garbage_possible || !superblock.keeps_counts(), from);
         let rebuild = IndexRebuild::new(superblock.allocation_cursor, superblock.geometry.pages_of_blocks(Region::Fingerprints));
-        let journal = Journal::new(settings.facts.journal_lost);
+        let journal = AckJournal::new(settings.facts.journal_lost);
         let parting = Parting::new(superblock.clean);
-        let store = Store::new(superblock, settings, home, accountant, now);
+        let parts = Parts::new(superblock, settings, home, accountant, now);
         Self {
             answers: Answers::new(journal),
             requests: Requests::default(),
@@ -59,75 +60,75 @@ impl Engine {
             background: Background {
                 rebuild,
                 recount,
-                out_of_line: OutOfLine::new(&store),
-                scrub: Scrub::new(&store.pool),
+                out_of_line: OutOfLine::new(&parts),
+                scrub: Scrub::new(&parts.pool),
                 marking: Marking::default(),
                 parting,
             },
-            store,
+            parts,
             close_asked: false,
         }
     }
 
     /// Takes over what the last server has left, before the first event.
     pub fn replay(&mut self, legacy: Legacy) {
-        Recovery::take_journal(&self.store.pool.io, &mut self.store.pool.space, &self.store.pool.geometry, &mut self.answers, legacy);
+        Recovery::take_journal(&self.parts.pool.io, &mut self.parts.pool.space, &self.parts.pool.geometry, &mut self.answers, legacy);
     }
 
     /// Takes, before the first event, the ranges of the store at which its host has never written anything. Only a store in a file has
     /// such ranges, and is treated as one from then on.
     pub fn take_unwritten(&mut self, ranges: &[Range<Bytes>]) {
-        self.store.pool.space.take_unwritten(ranges);
+        self.parts.pool.space.take_unwritten(ranges);
     }
 
     #[cold]
     fn resize_index(&mut self, bytes: Bytes) {
-        self.store.pool.resize_index(bytes.0);
-        self.background.rebuild.start_over(&mut self.store.pool.io, &mut self.store.pool.space);
+        self.parts.pool.resize_index(bytes.0);
+        self.background.rebuild.start_over(&mut self.parts.pool.io, &mut self.parts.pool.space);
     }
 
     /// Takes one event, and appends the actions that follow from it to `out`.
     pub fn step(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
-        let Self { store, requests, answers, scheme, .. } = self;
-        store.pool.io.advance_to(now);
-        store.pool.io.swap_actions(out);
-        if store.pool.io.stage() == Stage::Created {
-            Recovery::begin(&mut store.pool.io, &store.pool.tables, &store.pool.medium);
+        let Self { parts, requests, answers, scheme, .. } = self;
+        parts.pool.io.advance_to(now);
+        parts.pool.io.swap_actions(out);
+        if parts.pool.io.stage() == Stage::Created {
+            Recovery::begin(&mut parts.pool.io, &parts.pool.tables, &parts.pool.medium);
         }
-        store.pool.space.wake_granules();
+        parts.pool.space.wake_granules();
         match event {
-            Event::Request(request) => requests.admit(store, scheme, answers, request),
+            Event::Request(request) => requests.admit(parts, scheme, answers, request),
             Event::Read { io, buffer, digests, result } => self.on_read(io, Arrived { buffer, digests, result }),
             Event::Written { io, result } => self.on_written(io, result),
             Event::Flushed { io, result } => self.on_flushed(io, result),
             Event::Discarded { io, result } => self.on_discarded(io, result),
             Event::Digested { io, digest } => {
-                if let Some(IoFor::DigestForWrite { op }) = store.pool.io.end(io) {
-                    requests.write_digested(store, scheme, answers, op, digest);
+                if let Some(IoFor::DigestForWrite { op }) = parts.pool.io.end(io) {
+                    requests.write_digested(parts, scheme, answers, op, digest);
                 }
             }
             Event::Compressed { io, data } => {
-                if let Some(IoFor::Compress { pbn }) = store.pool.io.end(io) {
-                    scheme.compressed(&mut store.pool, answers, io, pbn, data);
+                if let Some(IoFor::Compress { pbn }) = parts.pool.io.end(io) {
+                    scheme.compressed(&mut parts.pool, answers, io, pbn, data);
                 }
             }
-            Event::Tick => store.pool.io.schedule.is_called(),
-            Event::StoreRoom(room) => store.pool.space.store_has(&mut store.pool.io, room),
+            Event::Tick => parts.pool.io.schedule.is_called(),
+            Event::StoreRoom(room) => parts.pool.space.store_has(&mut parts.pool.io, room),
             Event::Ousted => self.fail_with(Notice::Ousted),
             Event::StoreFailed => self.fail("a read or write of the guard block or the notes"),
-            Event::Deduplicate(order) => self.background.out_of_line.order(store, order),
+            Event::Deduplicate(order) => self.background.out_of_line.order(parts, order),
             Event::Protect(ranges) => self.protect(ranges),
-            Event::Scrub(order) => self.background.scrub.order(&mut store.pool.medium, order),
-            Event::Allowance(allowance) => store.volume.adaptation.allow(allowance),
+            Event::Scrub(order) => self.background.scrub.order(&mut parts.pool.medium, order),
+            Event::Allowance(allowance) => parts.volume.adaptation.allow(allowance),
             Event::IndexMemory(bytes) => self.resize_index(bytes),
             Event::SaveLedger => self.save_ledger(),
-            Event::EndWaiting => store.pool.space.end_waiting(),
+            Event::EndWaiting => parts.pool.space.end_waiting(),
             Event::Close => {
                 self.close_asked = true;
-                store.pool.space.end_waiting();
+                parts.pool.space.end_waiting();
             }
         }
         self.run();
-        self.store.pool.io.swap_actions(out);
+        self.parts.pool.io.swap_actions(out);
     }
 }

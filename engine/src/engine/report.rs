@@ -12,17 +12,17 @@ impl Engine {
     /// All counts.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let Self { store, scheme, background, .. } = self;
-        let (space, geometry, accountant) = (&store.pool.space, &store.pool.geometry, &store.pool.memory.accountant);
-        let gone = space.removed_links(&store.pool.tables, scheme.unlinked().chain(store.pool.settle.unlinked()));
+        let Self { parts, scheme, background, .. } = self;
+        let (space, geometry, accountant) = (&parts.pool.space, &parts.pool.geometry, &parts.pool.memory.accountant);
+        let gone = space.removed_links(&parts.pool.tables, scheme.unlinked().chain(parts.pool.settle.unlinked()));
         Stats {
-            ledger: store.pool.io.ledger.clone(),
+            ledger: parts.pool.io.ledger.clone(),
             phase: self.phase(),
             opening: self.progress(),
-            failed: store.pool.io.has_failed(),
-            read_only: store.pool.io.is_read_only(),
-            full: space.shows_full(gone.blocks, store.pool.io.stage()),
-            full_on_host: space.is_full_on_host(store.pool.io.stage()),
+            failed: parts.pool.io.has_failed(),
+            read_only: parts.pool.io.is_read_only(),
+            full: space.shows_full(gone.blocks, parts.pool.io.stage()),
+            full_on_host: space.is_full_on_host(parts.pool.io.stage()),
             data_blocks: geometry.data_blocks,
             logical_blocks: geometry.logical_blocks,
             reserve_blocks: geometry.reserve_blocks,
@@ -33,19 +33,19 @@ impl Engine {
             free_complete: space.scan_complete(),
             map_links: space.map_links(),
             gone,
-            lifetime: store.pool.medium.lifetime(&store.pool.io.ledger),
-            saved_generation: store.pool.medium.saved_generation(),
-            has_slots: store.pool.medium.superblock.has_slots(),
+            lifetime: parts.pool.medium.lifetime(&parts.pool.io.ledger),
+            saved_generation: parts.pool.medium.saved_generation(),
+            has_slots: parts.pool.medium.superblock.has_slots(),
             carriers: space.carriers.all(),
-            unpacked: space.unpacked(store.pool.carriers()),
-            log: scheme.blocks_kept(&store.pool.space),
-            index_entries: store.pool.index.entries(),
-            index_capacity: store.pool.index.capacity(),
-            prefetched: store.pool.prefetched.counts(),
-            out_of_line: background.out_of_line.counts(store),
-            scrub: background.scrub.counts(&store.pool.io, &store.pool.medium, &store.pool.geometry),
-            adaptation: store.volume.adaptation.counts(),
-            garbage_possible: store.pool.medium.superblock.garbage_possible,
+            unpacked: space.unpacked(parts.pool.carriers()),
+            log: scheme.blocks_kept(&parts.pool.space),
+            index_entries: parts.pool.index.entries(),
+            index_capacity: parts.pool.index.capacity(),
+            prefetched: parts.pool.prefetched.counts(),
+            out_of_line: background.out_of_line.counts(parts),
+            scrub: background.scrub.counts(&parts.pool.io, &parts.pool.medium, &parts.pool.geometry),
+            adaptation: parts.volume.adaptation.counts(),
+            garbage_possible: parts.pool.medium.superblock.garbage_possible,
             recount_running: background.recount.running(),
             memory: Part::ALL.iter().map(|&p| (p.name(), accountant.used(p), accountant.peak(p), accountant.limit(p))).collect(),
         }
@@ -54,19 +54,19 @@ impl Engine {
     /// Whether writes that the store refuses for want of room are to be sent again.
     #[must_use]
     pub fn waits_for_room(&self) -> bool {
-        self.store.pool.space.waits_for_room(&self.store.pool.io)
+        self.parts.pool.space.waits_for_room(&self.parts.pool.io)
     }
 
     /// Whether acknowledged writes of the last server are lost, and no flush has failed yet to report it.
     #[must_use]
     pub fn owes_word_of_loss(&self) -> bool {
-        self.answers.journal.has_lost()
+        self.answers.ack_journal.has_lost()
     }
 
     /// The counts since the volume was opened.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
-        &self.store.pool.io.ledger
+        &self.parts.pool.io.ledger
     }
 
     /// The LBNs that the work out of line has mapped to another block, since the volume was opened.
@@ -79,30 +79,30 @@ impl Engine {
     /// ([`is_selected`](crate::adaptation::is_selected), [`Fingerprinter::defer`](crate::fingerprint::Fingerprinter::defer)).
     #[must_use]
     pub fn selectivity(&self) -> u8 {
-        self.store.volume.adaptation.selectivity()
+        self.parts.volume.adaptation.selectivity()
     }
 
     /// The blocks of content that were found damaged since the volume was opened, and that were not written anew, in order.
     pub fn suspects(&self) -> impl Iterator<Item = Pbn> + '_ {
-        self.store.pool.contents.suspects.all()
+        self.parts.pool.contents.suspects.all()
     }
 
     /// The volume's work for its own consistency, in one word: for reports, and for the explorer's table.
     #[must_use]
     pub fn phase(&self) -> &'static str {
-        self.store.pool.io.stage().name().or_else(|| self.scheme.phase()).unwrap_or("idle")
+        self.parts.pool.io.stage().name().or_else(|| self.scheme.phase()).unwrap_or("idle")
     }
 
     /// The geometry of the volume.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
-        &self.store.pool.geometry
+        &self.parts.pool.geometry
     }
 
     /// The progress of an opening that reads a log. None if the volume serves, or has no log to read.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
-        self.recovery.progress(&self.store.pool.tables, &self.store.pool.settings)
+        self.recovery.progress(&self.parts.pool.tables, &self.parts.pool.settings)
     }
 
     /// Whether the opening is writing pages before it knows the end of the log.

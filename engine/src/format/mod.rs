@@ -44,6 +44,6 @@ pub use notes::{Notes, NotesArea};
 pub use page::{Opened, PageContent, PageId, Region};
 pub use places::{PLACES_BLOCKS_MAX, PLACES_BYTES, PLACES_MAX, Places};
 pub use record::{EXTENT_PART_BLOCKS_MAX, OldRun, RECORD_BYTES_MAX, Record};
-pub use superblock::{ClassTotals, CommitMode, Features, Lifetime, ProtectedRange, StartSettings, Superblock, SuperblockError, Uncompared};
+pub use superblock::{ClassTotals, CommitMode, Features, Lifetime, ProtectedRange, StartSettings, Superblock, SuperblockError, ToCompare};
 pub use unit::authenticator::{self, Authenticator};
 pub use unit::{SLOTS_MAX, Slot, UNIT_ROOM_BYTES, Unit, UnitHeader, UnitKind, UnitWriter};

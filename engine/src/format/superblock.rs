@@ -26,6 +26,6 @@ pub use fields::{
     COMPATIBLE_INDEX, INCOMPATIBLE_APART, INCOMPATIBLE_DEFAULTS, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID,
     INCOMPATIBLE_SEAMS, INCOMPATIBLE_SLOTS, LABEL_BYTES_MAX, PROTECTED_MAX, RANGE_BLOCKS_MAX, at, at_class, at_extent, at_range,
 };
-pub use parts::{ClassTotals, Features, Lifetime, ProtectedRange, Uncompared};
+pub use parts::{ClassTotals, Features, Lifetime, ProtectedRange, ToCompare};
 pub use scrub::{EndedScrubs, ScrubFound, ScrubPart, ScrubProgress};
 pub use settings::{CommitMode, Compression, FULL_WAIT_S_DEFAULT, MEMORY_BYTES_DEFAULT, Persistence, StartSettings};

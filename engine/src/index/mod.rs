@@ -22,14 +22,14 @@ mod runs;
 mod skipped;
 #[cfg(test)]
 mod tests;
-mod uncompared;
+mod to_compare;
 
 pub use prefetched::PrefetchCounts;
 pub(crate) use prefetched::Prefetched;
 pub(crate) use ranges::Ranges;
 pub use skipped::{Fill, SkippedCounts};
 pub(crate) use skipped::{NamedLbn, Skipped, TagLayout};
-pub(crate) use uncompared::Uncompared;
+pub(crate) use to_compare::ToCompare;
 
 use crate::fingerprint::Fingerprint;
 use crate::format::page::PageId;

@@ -56,7 +56,7 @@ pub(crate) struct Io {
     failed: bool,
     /// The volume was opened to be read only: nothing is written.
     read_only: bool,
-    /// A counter of the volume is used up (`store/counters.rs`).
+    /// A counter of the volume is used up (`pool/counters.rs`).
     used_up: bool,
     /// The device has not been flushed since the volume was opened, so nothing is read from it (R8).
     unflushed: bool,
@@ -106,7 +106,7 @@ impl Io {
         self.unflushed
     }
 
-    /// Whether a counter of the volume is used up (`store/counters.rs`).
+    /// Whether a counter of the volume is used up (`pool/counters.rs`).
     pub fn are_counters_used_up(&self) -> bool {
         self.used_up
     }

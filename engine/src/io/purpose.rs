@@ -146,7 +146,7 @@ pub(crate) enum FlushFor {
     /// Covers the units that the opening found in the log and wrote again, then the unit that ends the log after a crash.
     OpeningUnits,
     /// Covers blocks to which the acknowledgement journal refers and which were written again.
-    Proofs,
+    PromisedContents,
 }
 
 /// A unit of the log that is read.

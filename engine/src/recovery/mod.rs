@@ -8,20 +8,20 @@
 //! 5. The end of the log becomes durable. In mode `ordered` the log is then emptied, and left.
 //! 6. The acknowledgement journal of the last server is proved, replayed and committed (`replay.rs`); then the volume serves.
 
-mod proof;
+mod promised_contents;
 mod replay;
 
 use crate::answers::Answers;
 use crate::format::superblock::CommitMode;
 use crate::interface::{Notice, Progress};
 use crate::io::{Arrived, FlushFor, Io, IoFor, Stage};
+use crate::pool::{Medium, Pool, look_at_counters};
 use crate::schedule::Task;
 use crate::scheme::log::recover::{Damaged, Found, Opened, Opening};
 use crate::scheme::log::{PLACES_LEFT_MIN, RECORDS_A_UNIT, Reserved};
 use crate::scheme::{Log, Scheme};
 use crate::settings::Settings;
 use crate::space::Space;
-use crate::store::{Medium, Pool, look_at_counters};
 use crate::tables::{Committed, Live, Tables};
 use crate::units::Epoch;
 
@@ -91,7 +91,7 @@ impl Recovery {
     /// Goes on with step 2.
     fn read_log(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers) -> StepOutcome {
         let Some(opening) = &mut self.opening else { return Ok(NextStep::Wait) };
-        let found = opening.go_on(pool);
+        let found = opening.read_log(pool);
         self.has_read(pool, scheme, answers, found)
     }
 
@@ -108,7 +108,7 @@ impl Recovery {
             *scheme = Scheme::Log(log);
             return Ok(NextStep::Wait);
         }
-        answers.journal.log_ends_at(log.last_sequence());
+        answers.ack_journal.log_ends_at(log.last_sequence());
         Ok(self.log_is_read(pool, scheme, answers, Some(log)))
     }
 
@@ -145,7 +145,7 @@ impl Recovery {
         *scheme = log.map_or_else(Scheme::default, Scheme::Log);
         look_at_counters(&mut pool.io, &pool.medium, &pool.tables, scheme.last_sequence());
         if pool.io.is_opened_to_read() {
-            self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.keep(&mut pool.space));
+            self.opening.iter_mut().filter_map(Opening::log_end).for_each(|end| end.keep(&mut pool.space));
             self.opening = None;
             return NextStep::Serve;
         }
@@ -155,8 +155,8 @@ impl Recovery {
 
     /// Step 3: chooses places for the coming units. The superblock names those that no unit names.
     pub fn choose_places(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) {
-        let Some(settling) = self.opening.as_mut().and_then(Opening::settling).filter(|settling| !settling.is_ready) else { return };
-        let least = PLACES_LEFT_MIN + answers.journal.to_replay.len().div_ceil(RECORDS_A_UNIT).max(1);
+        let Some(end) = self.opening.as_mut().and_then(Opening::log_end).filter(|end| !end.is_ready) else { return };
+        let least = PLACES_LEFT_MIN + answers.ack_journal.to_replay.len().div_ceil(RECORDS_A_UNIT).max(1);
         let reserved = if let Scheme::Log(log) = scheme { log.reserve_places(pool, least, Task::OpenLog) } else { Reserved::Enough };
         match reserved {
             Reserved::Enough => {}
@@ -171,8 +171,8 @@ impl Recovery {
             }
             Reserved::Lacks => {}
         }
-        settling.places_are_known();
-        let is_closed = settling.is_closed;
+        end.places_are_known();
+        let is_closed = end.is_closed;
         self.write_superblock_of_opening(pool, scheme, is_closed);
     }
 
@@ -202,14 +202,14 @@ impl Recovery {
             self.update_superblock(pool);
             return NextStep::Wait;
         }
-        self.settle_end(pool, scheme, answers)
+        self.write_log_end(pool, scheme, answers)
     }
 
     /// Step 5: writes units again that may not have been flushed, and closes the log after a crash.
-    fn settle_end(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) -> NextStep {
-        let Some(settling) = self.opening.as_mut().and_then(Opening::settling) else { return NextStep::Wait };
+    fn write_log_end(&mut self, pool: &mut Pool, scheme: &mut Scheme, answers: &Answers) -> NextStep {
+        let Some(end) = self.opening.as_mut().and_then(Opening::log_end) else { return NextStep::Wait };
         let log = if let Scheme::Log(log) = scheme { Some(&mut **log) } else { None };
-        if settling.go_on(pool, log) { self.log_is_open(pool, scheme, answers) } else { NextStep::Wait }
+        if end.write(pool, log) { self.log_is_open(pool, scheme, answers) } else { NextStep::Wait }
     }
 
     /// Notes that some units of step 5 are on the device.
@@ -217,7 +217,7 @@ impl Recovery {
         if io.has_failed() && io.stage() == Stage::Opening {
             return self.fail(io, scheme, answers);
         }
-        self.opening.iter_mut().filter_map(Opening::settling).for_each(|settling| settling.units_written(io, units));
+        self.opening.iter_mut().filter_map(Opening::log_end).for_each(|end| end.units_written(io, units));
         NextStep::Wait
     }
 
@@ -229,7 +229,7 @@ impl Recovery {
         if let Scheme::Log(log) = scheme {
             log.is_flushed(&mut pool.tables, &mut pool.medium);
         }
-        self.settle_end(pool, scheme, answers)
+        self.write_log_end(pool, scheme, answers)
     }
 
     /// Ends step 5, since the end of the log is durable. In mode `ordered` the log is emptied first. If it has no place left for another
@@ -268,9 +268,9 @@ impl Recovery {
     /// Lets the volume serve read-only after a failure. The end of its log may not be durable, and acknowledged writes may be missing: it
     /// gives no answer that the next opening might contradict (P7).
     pub fn fail(&mut self, io: &mut Io, scheme: &Scheme, answers: &Answers) -> NextStep {
-        let is_settled = self.opening.as_mut().and_then(Opening::settling).map(|settling| settling.is_settled);
-        let is_log_open = self.opening.is_none() || is_settled == Some(true);
-        if matches!(scheme, Scheme::Log(_)) && !is_log_open || !answers.journal.to_replay.is_empty() {
+        let is_durable = self.opening.as_mut().and_then(Opening::log_end).map(|end| end.is_durable);
+        let is_log_open = self.opening.is_none() || is_durable == Some(true);
+        if matches!(scheme, Scheme::Log(_)) && !is_log_open || !answers.ack_journal.to_replay.is_empty() {
             io.refuse_reads();
         }
         self.opening = None;

@@ -3,7 +3,7 @@
 //!
 //! 1. Entries are applied one after the other: of two entries for one LBN the later one counts.
 //! 2. The epoch of an entry may be durable although its server could not record that. Then the LBN means the content already, and stays.
-//! 3. An entry that names a block counts if its content is proved (`proof.rs`). Otherwise the LBN stays as it is on the medium.
+//! 3. An entry that names a block counts if its content is proved (`promised_contents.rs`). Otherwise the LBN stays as it is on the medium.
 //! 4. The count of a block may be at its limit because the dead server's increments reached the medium and its links did not. Then the
 //!    content is written again.
 //! 5. A pack that an entry names, but no table, becomes a pending block of the epoch that replays the entry. Mode `ordered` makes no packs:
@@ -11,7 +11,7 @@
 //! 6. If an entry cannot be kept, the next flush reports it.
 
 use super::Recovery;
-use super::proof::{adopt_trace_of_log, has_trace, read_proofs};
+use super::promised_contents::{adopt_trace_of_log, has_trace, read_proofs};
 use crate::answers::Answers;
 use crate::buffer::Slice;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry, SLOT_MAX};
@@ -19,11 +19,11 @@ use crate::format::geometry::Geometry;
 use crate::format::page::PageId;
 use crate::interface::{Action, Class, Legacy, Notice, Promised};
 use crate::io::{Arrived, Io, IoFor, Stage};
+use crate::pool::{Pool, in_slot};
 use crate::requests::Requests;
 use crate::schedule::Task;
 use crate::scheme::Scheme;
 use crate::space::{PendingBlock, Space};
-use crate::store::{Pool, in_slot};
 use crate::tables::{Access, Tables};
 use crate::units::{Lbn, Pbn};
 
@@ -33,7 +33,7 @@ impl Recovery {
         debug_assert!(io.stage() == Stage::Created, "promises are replayed before anything else");
         let Legacy { promises, traces } = legacy;
         space.promise(promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some(*pbn) } else { None }));
-        answers.journal.take_over(promises, traces, geometry);
+        answers.ack_journal.take_over(promises, traces, geometry);
     }
 
     /// Proves the entries, then applies them, as far as pages in memory allow.
@@ -44,23 +44,23 @@ impl Recovery {
         if let Some(good) = answers.take_replayed() {
             content_replayed(pool, answers, good);
         }
-        match has_trace(pool, &mut answers.journal) {
+        match has_trace(pool, &mut answers.ack_journal) {
             Err(page) => return pool.tables.wait(&mut pool.io, page, Task::Replay),
             // This is done once: the replay changes the sector that is the trace.
             Ok(true) => {
-                answers.journal.trace_is_found();
-                adopt_trace_of_log(&mut pool.io, &pool.tables, &pool.medium, &mut answers.journal);
+                answers.ack_journal.trace_is_found();
+                adopt_trace_of_log(&mut pool.io, &pool.tables, &pool.medium, &mut answers.ack_journal);
             }
             Ok(false) => refuse_promises(&mut pool.io, answers),
         }
-        if !read_proofs(pool, &mut answers.journal) {
+        if !read_proofs(pool, &mut answers.ack_journal) {
             return;
         }
-        while let (Stage::Replaying, Some(what)) = (pool.io.stage(), answers.journal.to_replay.front().cloned()) {
+        while let (Stage::Replaying, Some(what)) = (pool.io.stage(), answers.ack_journal.to_replay.front().cloned()) {
             let (logical, data) = (pool.geometry.logical_blocks, pool.geometry.data_blocks);
             match what {
                 Promised::Unmap { first, end } if first < end && end.0 <= logical => {
-                    pool.unmap(first, end).into_iter().for_each(|lbn| answers.journal.overtake(&pool.settings, lbn));
+                    pool.unmap(first, end).into_iter().for_each(|lbn| answers.ack_journal.overtake(&pool.settings, lbn));
                 }
                 Promised::Zero { lbn } if lbn.0 < logical => pool.set_point(lbn, MapEntry::Zero),
                 Promised::Content { lbn, content } if lbn.0 < logical => {
@@ -71,9 +71,9 @@ impl Recovery {
                         return;
                     }
                 }
-                _ => answers.journal.breaks_one(),
+                _ => answers.ack_journal.breaks_one(),
             }
-            answers.journal.to_replay.pop_front();
+            answers.ack_journal.to_replay.pop_front();
         }
     }
 
@@ -88,10 +88,10 @@ impl Recovery {
     ) {
         let Arrived { buffer, digests, result } = arrived;
         answers.end_replay();
-        if result.is_err() && answers.journal.proofs.is_tried_again(pbn) {
+        if result.is_err() && answers.ack_journal.contents.is_tried_again(pbn) {
             return pool.io.schedule.push(Task::Replay);
         }
-        let Some(Promised::Link { proof, .. }) = answers.journal.to_replay.front() else { return };
+        let Some(Promised::Link { proof, .. }) = answers.ack_journal.to_replay.front() else { return };
         let block = buffer.freeze().slice(0, 1);
         let is_right = match slot {
             0 => digests.first().is_some_and(|&digest| proof.proves(&pool.keys.fingerprinter, digest, block.block(0))),
@@ -113,7 +113,7 @@ impl Recovery {
         if pool.io.stage() != Stage::Replaying {
             return false;
         }
-        let journal = &mut answers.journal;
+        let journal = &mut answers.ack_journal;
         let is_checked = journal.is_checked();
         let done = is_checked && journal.to_replay.is_empty() && pool.tables.open.is_empty() && pool.tables.committing.is_none();
         if !(done || pool.io.has_failed()) {
@@ -140,7 +140,7 @@ impl Recovery {
 
 /// Drops all entries: the store is not the one that the last server left.
 fn refuse_promises(io: &mut Io, answers: &mut Answers) {
-    answers.journal.refuse();
+    answers.ack_journal.refuse();
     io.notice(Notice::SetBack);
 }
 
@@ -162,8 +162,8 @@ fn replay_link(
             return false;
         }
     }
-    if !answers.journal.proofs.has(pbn, slot, proof) {
-        answers.journal.breaks_one();
+    if !answers.ack_journal.contents.has(pbn, slot, proof) {
+        answers.ack_journal.breaks_one();
         return true;
     }
     let (page, _) = pool.geometry.refs_of(pbn);
@@ -196,7 +196,7 @@ fn replay_link(
 /// Whether a slot of a block can be linked to: its carrier is in the tables, or is a pack that becomes a pending block now. `Err`: a page
 /// has to be loaded first.
 fn is_carrier_known(pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn, slot: u8) -> Result<bool, PageId> {
-    let Some(authenticator) = answers.journal.proofs.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
+    let Some(authenticator) = answers.ack_journal.contents.unnamed_pack(pbn).filter(|_| slot > 0) else { return Ok(true) };
     if pool.space.pending.get(pbn).is_some_and(|pending| pending.waits) {
         return Ok(true);
     }
@@ -216,7 +216,7 @@ fn is_carrier_known(pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers,
     pool.tables.open.new_blocks.push(pbn);
     scheme.takes_foreign_pack(pool, answers);
     let epoch = pool.tables.open.number.0;
-    pool.space.pending.insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch, held: None, waits: true });
+    pool.space.pending.insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch, content: None, waits: true });
     Ok(true)
 }
 
@@ -249,14 +249,14 @@ fn content_replayed(pool: &mut Pool, answers: &mut Answers, good: bool) {
         if takes_link_now(&mut pool.tables, &pool.space, &pool.geometry, answers) {
             return;
         }
-        answers.journal.breaks_one();
+        answers.ack_journal.breaks_one();
     }
-    answers.journal.to_replay.pop_front();
+    answers.ack_journal.to_replay.pop_front();
 }
 
 /// Whether the next entry names a block whose count was at its limit, but is no longer.
 fn takes_link_now(tables: &mut Tables, space: &Space, geometry: &Geometry, answers: &Answers) -> bool {
-    let Some(&Promised::Link { pbn, .. }) = answers.journal.to_replay.front() else { return false };
+    let Some(&Promised::Link { pbn, .. }) = answers.ack_journal.to_replay.front() else { return false };
     let (page, _) = geometry.refs_of(pbn);
     tables.pages.get(page).is_some() && tables.refs_now(pbn) < space.link_limit(tables)
 }
@@ -264,21 +264,21 @@ fn takes_link_now(tables: &mut Tables, space: &Space, geometry: &Geometry, answe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::Journal;
+    use crate::ack_journal::AckJournal;
     use crate::buffer::BufferMut;
 
     /// Whatever the engine waited for arrives while content is being written, and the replay is called again.
     #[test]
     fn content_that_is_being_replayed_is_not_written_twice() {
-        let mut store = crate::test_kit::store();
-        store.pool.io.enter(Stage::Replaying);
-        let (mut scheme, mut answers, mut requests) = (Scheme::default(), Answers::new(Journal::new(false)), Requests::default());
+        let mut parts = crate::test_kit::parts();
+        parts.pool.io.enter(Stage::Replaying);
+        let (mut scheme, mut answers, mut requests) = (Scheme::default(), Answers::new(AckJournal::new(false)), Requests::default());
         let (lbn, content) = (Lbn(1), BufferMut::zeroed(1).freeze().slice(0, 1));
-        answers.journal.to_replay = [Promised::Zero { lbn }, Promised::Content { lbn, content }].into();
+        answers.ack_journal.to_replay = [Promised::Zero { lbn }, Promised::Content { lbn, content }].into();
         for _ in 0..2 {
-            Recovery::go_on_replaying(&mut store.pool, &mut scheme, &mut answers, &mut requests);
-            let digests = store.pool.io.actions().iter().filter(|action| matches!(action, Action::Digest { .. })).count();
-            assert_eq!((digests, answers.journal.to_replay.len()), (1, 1));
+            Recovery::go_on_replaying(&mut parts.pool, &mut scheme, &mut answers, &mut requests);
+            let digests = parts.pool.io.actions().iter().filter(|action| matches!(action, Action::Digest { .. })).count();
+            assert_eq!((digests, answers.ack_journal.to_replay.len()), (1, 1));
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn damaged<M: ReadMedium>(medium: &mut M, superblock: &Superblock, te
     let mut found = Vec::new();
     let mut scan = Scan::new(medium, superblock, 16);
     scan.pages(Region::Written, 0..superblock.geometry.pages(Region::Written), Look::Again, teller, &mut |_, id, opened| {
-        if settle(superblock, id, opened).is_some() {
+        if mend(superblock, id, opened).is_some() {
             found.push(id.index);
         }
     });
@@ -25,7 +25,7 @@ pub(super) fn damaged<M: ReadMedium>(medium: &mut M, superblock: &Superblock, te
 }
 
 /// The page as it will be, unless it stays as it is.
-fn settle(superblock: &Superblock, id: PageId, opened: &Opened) -> Option<PageContent> {
+fn mend(superblock: &Superblock, id: PageId, opened: &Opened) -> Option<PageContent> {
     let mut content = opened.content.clone();
     let is_behind = |&bit: &usize| superblock.geometry.page_of_written(id, bit).is_none();
     (0..index(Region::Written.entries_per_page())).filter(is_behind).for_each(|bit| content.set_bit(bit, false));
@@ -47,7 +47,7 @@ pub(super) fn write<M: RepairMedium>(
 ) -> Result<(), RepairError> {
     for &index in pages {
         let opened = read(medium, superblock, page(index));
-        if let Some(mut content) = settle(superblock, page(index), &opened) {
+        if let Some(mut content) = mend(superblock, page(index), &opened) {
             writer.page(medium, page(index), &mut content)?;
         }
     }

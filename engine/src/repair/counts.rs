@@ -12,7 +12,7 @@ use crate::units::{Pbn, count, index};
 use std::ops::Range;
 
 /// One page of counts, with the pages of its blocks' entries, as they will be.
-pub(super) struct Settled {
+pub(super) struct Mended {
     pub(super) first: u64,
     /// Whether the page of counts changes, and what it will be.
     has_other_counts: bool,
@@ -34,12 +34,12 @@ pub(super) struct Tallies {
 }
 
 impl Tallies {
-    pub(super) fn add(&mut self, settled: &Settled) {
-        let more = settled.tallies;
+    pub(super) fn add(&mut self, mended: &Mended) {
+        let more = mended.tallies;
         self.entries_dropped += more.entries_dropped;
         self.entries_rebuilt += more.entries_rebuilt;
         self.counts += more.counts;
-        self.pages += u64::from(settled.has_other_counts) + count(settled.entries.len());
+        self.pages += u64::from(mended.has_other_counts) + count(mended.entries.len());
     }
 }
 
@@ -49,20 +49,20 @@ pub(super) fn judge<M: ReadMedium>(
     reliable: &Reliable,
     settings: &CheckSettings,
     teller: &mut Teller,
-    visit: &mut dyn FnMut(&mut M, Settled) -> Result<(), RepairError>,
+    visit: &mut dyn FnMut(&mut M, Mended) -> Result<(), RepairError>,
 ) -> Result<(), RepairError> {
     for window in Windows::new(reliable.superblock.geometry.data_blocks, settings.memory_bytes).iter() {
         let links = reliable.count(&mut reliable.scan(medium, 16), teller, &window);
         for group in groups(&window) {
             let of_group = &links[index(group.start - window.start)..index(group.end - window.start)];
-            let settled = settle(&mut reliable.scan(medium, 1), reliable, &group, of_group, teller);
-            visit(medium, settled)?;
+            let mended = mend(&mut reliable.scan(medium, 1), reliable, &group, of_group, teller);
+            visit(medium, mended)?;
         }
     }
     Ok(())
 }
 
-impl Settled {
+impl Mended {
     /// Whether nothing changes.
     pub(super) fn is_as_stored(&self) -> bool {
         !self.has_other_counts && self.entries.is_empty()
@@ -88,12 +88,12 @@ impl Settled {
     }
 }
 
-fn settle(scan: &mut Scan, reliable: &Reliable, group: &Range<u64>, links: &[Links], teller: &mut Teller) -> Settled {
+fn mend(scan: &mut Scan, reliable: &Reliable, group: &Range<u64>, links: &[Links], teller: &mut Teller) -> Mended {
     let Reliable { superblock, fates, .. } = *reliable;
     let geometry = &superblock.geometry;
     let (refs_page, _) = geometry.refs_of(Pbn(group.start));
     let refs = scan.page(refs_page, teller, Look::Again, |_, _| ());
-    let mut settled = Settled {
+    let mut mended = Mended {
         first: group.start,
         has_other_counts: false,
         exact: refs.content.clone(),
@@ -115,26 +115,26 @@ fn settle(scan: &mut Scan, reliable: &Reliable, group: &Range<u64>, links: &[Lin
             let place = index(pbn.get() - group.start);
             let block = Block { links: links[place].number(), counted: counted(&refs, place), stored };
             let entry = block.entry(fates.entry(pbn));
-            settled.tallies.entries_rebuilt += u64::from(entry.kind == Kind::Carrier && stored != Some(entry));
-            settled.tallies.entries_dropped +=
+            mended.tallies.entries_rebuilt += u64::from(entry.kind == Kind::Carrier && stored != Some(entry));
+            mended.tallies.entries_dropped +=
                 u64::from(entry.is_none() && stored.is_none_or(|stored| !stored.is_none()) && block.is_used());
             content.set_fingerprint(i, entry);
             let (safe, exact) = (block.safe(entry), block.exact(entry));
-            settled.tallies.counts += u64::from(block.counted != Some(exact));
-            settled.safe.set_refs(place, safe);
-            settled.exact.set_refs(place, exact);
+            mended.tallies.counts += u64::from(block.counted != Some(exact));
+            mended.safe.set_refs(place, safe);
+            mended.exact.set_refs(place, exact);
         }
         if put_tags_right(superblock, &opened, &mut content) || content != opened.content {
-            settled.entries.push((id, content));
+            mended.entries.push((id, content));
         }
     }
     for place in index(group.end - group.start)..index(Region::Refs.entries_per_page()) {
-        settled.safe.set_refs(place, 0);
-        settled.exact.set_refs(place, 0);
+        mended.safe.set_refs(place, 0);
+        mended.exact.set_refs(place, 0);
     }
-    let _ = put_tags_right(superblock, &refs, &mut settled.safe);
-    settled.has_other_counts = put_tags_right(superblock, &refs, &mut settled.exact) || settled.exact != refs.content;
-    settled
+    let _ = put_tags_right(superblock, &refs, &mut mended.safe);
+    mended.has_other_counts = put_tags_right(superblock, &refs, &mut mended.exact) || mended.exact != refs.content;
+    mended
 }
 
 /// The count of a block, where its sector is sound.

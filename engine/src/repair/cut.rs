@@ -1,6 +1,6 @@
 //! A damaged log is cut off before its damage.
 //!
-//! 1. Its records count up to the last whole epoch before the damage, as for a server that serves what is proved (`store/proved.rs`): none
+//! 1. Its records count up to the last whole epoch before the damage, as for a server that serves what is proved (`pool/proved.rs`): none
 //!    of them if a compacted unit is missing, if a block cannot be read, or if a unit names what the volume does not have.
 //! 2. A link stays if its content is what its entry says, in sectors of one age. So every block is read. A checksum or a short name is
 //!    enough, where a server wants a fingerprint or a carrier.

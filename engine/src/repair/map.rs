@@ -25,9 +25,9 @@ pub(super) fn damaged<M: ReadMedium>(medium: &mut M, reliable: &Reliable, teller
     let named = |first, blocks| Finding::LostEntries { first: Lbn(first), blocks };
     reliable.scan(medium, 16).pages(Region::Map, 0..geometry.pages(Region::Map), Look::Again, teller, &mut |teller, id, opened| {
         reliable.entries(id, opened, &mut |i, is_inside, _| found.lost_before += u64::from(is_inside && is_lost(opened, i)));
-        let Some(settled) = settle(reliable, id, opened) else { return };
+        let Some(mended) = mend(reliable, id, opened) else { return };
         found.pages.push(id.index);
-        for i in settled.lost {
+        for i in mended.lost {
             run.push(geometry.first_lbn(id).get() + i, 1, teller, named);
             found.lost += 1;
         }
@@ -48,35 +48,35 @@ pub(super) fn write<M: RepairMedium>(medium: &mut M, reliable: &Reliable, pages:
     for &page in pages {
         let id = PageId { region: Region::Map, index: page };
         let opened = reliable.scan(medium, 1).page(id, &mut teller, Look::Again, |_, _| ());
-        if let Some(mut settled) = settle(reliable, id, &opened) {
-            writer.page(medium, id, &mut settled.content)?;
+        if let Some(mut mended) = mend(reliable, id, &opened) {
+            writer.page(medium, id, &mut mended.content)?;
         }
     }
     Ok(())
 }
 
 /// A page as it will be.
-struct Settled {
+struct Mended {
     content: PageContent,
     /// The places of entries that will be lost and were not.
     lost: Vec<u64>,
 }
 
 /// The page as it will be, unless it stays as it is.
-fn settle(reliable: &Reliable, id: PageId, opened: &Opened) -> Option<Settled> {
-    let mut settled = Settled { content: opened.content.clone(), lost: Vec::new() };
+fn mend(reliable: &Reliable, id: PageId, opened: &Opened) -> Option<Mended> {
+    let mut mended = Mended { content: opened.content.clone(), lost: Vec::new() };
     let mut changes = opened.damaged != 0;
     reliable.entries(id, opened, &mut |i, is_inside, left| {
         let is_damaged = !opened.is_entry_sound(Region::Map, i);
         let stored = opened.content.stored_map(i);
         if is_inside && left == MapEntry::Lost && !is_lost(opened, i) {
-            settled.lost.push(count(i));
+            mended.lost.push(count(i));
         }
         if is_damaged || stored != Ok(left) {
-            settled.content.set_map(i, left);
+            mended.content.set_map(i, left);
             changes = true;
         }
     });
-    changes |= put_tags_right(reliable.superblock, opened, &mut settled.content);
-    changes.then_some(settled)
+    changes |= put_tags_right(reliable.superblock, opened, &mut mended.content);
+    changes.then_some(mended)
 }

@@ -102,10 +102,10 @@ pub fn plan<M: ReadMedium>(
     let map::Damaged { pages: map, lost, lost_before } = map::damaged(medium, &reliable, &mut teller);
     let mut groups = Vec::new();
     let mut tallies = Tallies::default();
-    counts::judge(medium, &reliable, settings, &mut teller, &mut |_, settled| {
-        if !settled.is_as_stored() {
-            groups.push(settled.first);
-            tallies.add(&settled);
+    counts::judge(medium, &reliable, settings, &mut teller, &mut |_, mended| {
+        if !mended.is_as_stored() {
+            groups.push(mended.first);
+            tallies.add(&mended);
         }
         Ok(())
     })?;
@@ -156,9 +156,9 @@ pub fn carry_out<M: RepairMedium>(
     map::write(medium, &reliable, &map, &mut writer)?;
     medium.flush()?;
     let is_planned = |first: u64| groups.binary_search(&first).is_ok();
-    counts::judge(medium, &reliable, settings, &mut teller, &mut |medium, settled| {
-        if is_planned(settled.first) {
-            settled.write(medium, &mut writer)?;
+    counts::judge(medium, &reliable, settings, &mut teller, &mut |medium, mended| {
+        if is_planned(mended.first) {
+            mended.write(medium, &mut writer)?;
         }
         Ok(())
     })?;

@@ -8,9 +8,9 @@ use crate::answers::Answers;
 use crate::interface::{Failure, Op, Request};
 use crate::io::Io;
 use crate::memory::Part;
+use crate::pool::{Parts, Pool};
 use crate::scheme::Scheme;
 use crate::space::Space;
-use crate::store::{Pool, Store};
 use crate::units::SECTOR_BYTES;
 use std::collections::VecDeque;
 
@@ -21,28 +21,28 @@ fn changes(op: Op) -> bool {
 
 impl Requests {
     /// Takes in a request. All requests wait until the volume serves.
-    pub fn admit(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: Request) {
-        if store.pool.io.stage().is_before_service() {
+    pub fn admit(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers, request: Request) {
+        if parts.pool.io.stage().is_before_service() {
             self.admission.push_back(request);
             return;
         }
-        if changes(request.op) { self.admission.push_back(request) } else { self.dispatch(store, scheme, answers, request) }
+        if changes(request.op) { self.admission.push_back(request) } else { self.dispatch(parts, scheme, answers, request) }
     }
 
     /// Admits the requests that memory has room for.
-    pub fn drain_admission(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
-        if store.pool.io.stage().is_before_service() {
+    pub fn drain_admission(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers) {
+        if parts.pool.io.stage().is_before_service() {
             return;
         }
-        if store.pool.space.is_full() {
-            self.admit_discards_when_full(store, scheme, answers);
+        if parts.pool.space.is_full() {
+            self.admit_discards_when_full(parts, scheme, answers);
         }
         while let Some(request) = self.admission.front() {
-            if changes(request.op) && !store.pool.io.has_failed() && self.has_to_wait(&mut store.pool, scheme, answers) {
+            if changes(request.op) && !parts.pool.io.has_failed() && self.has_to_wait(&mut parts.pool, scheme, answers) {
                 return;
             }
             let Some(request) = self.admission.pop_front() else { return };
-            self.dispatch(store, scheme, answers, request);
+            self.dispatch(parts, scheme, answers, request);
         }
     }
 
@@ -62,13 +62,13 @@ impl Requests {
 
     /// Admits discards before the writes that wait for space, since only discards may bring some.
     #[cold]
-    fn admit_discards_when_full(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers) {
+    fn admit_discards_when_full(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers) {
         let mut at = 0;
-        while at < self.admission.len() && !self.lacks_room_for_records(&mut store.pool, scheme, answers) {
+        while at < self.admission.len() && !self.lacks_room_for_records(&mut parts.pool, scheme, answers) {
             if self.admission[at].op != Op::Discard {
                 at += 1;
             } else if let Some(request) = self.admission.remove(at) {
-                self.dispatch(store, scheme, answers, request);
+                self.dispatch(parts, scheme, answers, request);
             }
         }
     }
@@ -86,29 +86,29 @@ impl Requests {
             && (pool.tables.committing.is_some() || !pool.tables.open.is_empty())
             || scheme.is_crowded(pool, answers)
             || pool.tables.open.is_due
-            || answers.journal.records().1 > pool.settings.facts.journal_records_max / 2
+            || answers.ack_journal.records().1 > pool.settings.facts.journal_records_max / 2
     }
 
-    fn dispatch(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: Request) {
+    fn dispatch(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers, request: Request) {
         let fits = request.offset.0 % SECTOR_BYTES == 0
             && request.length.0 % SECTOR_BYTES == 0
-            && request.offset.0.checked_add(request.length.0).is_some_and(|end| end <= store.volume.blocks.bytes().0);
+            && request.offset.0.checked_add(request.length.0).is_some_and(|end| end <= parts.volume.blocks.bytes().0);
         if !fits {
-            return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::Invalid);
+            return parts.pool.space.refuse(&mut parts.pool.io, request.id, Failure::Invalid);
         }
-        if store.pool.io.refuses_reads() {
-            return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::Io);
+        if parts.pool.io.refuses_reads() {
+            return parts.pool.space.refuse(&mut parts.pool.io, request.id, Failure::Io);
         }
-        if changes(request.op) && store.pool.io.is_read_only() {
-            return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::ReadOnly);
+        if changes(request.op) && parts.pool.io.is_read_only() {
+            return parts.pool.space.refuse(&mut parts.pool.io, request.id, Failure::ReadOnly);
         }
         match request.op {
-            Op::Read => self.begin_read(&mut store.pool, request),
-            Op::Extents => self.begin_extents(&mut store.pool, request),
-            Op::Write => self.begin_write(store, scheme, answers, &request),
-            Op::Flush => answers.flush(&mut store.pool, request.id),
-            Op::Discard => self.begin_discard(&mut store.pool, answers, &request),
-            Op::WriteZeroes => self.begin_write_zeroes(store, scheme, answers, &request),
+            Op::Read => self.begin_read(&mut parts.pool, request),
+            Op::Extents => self.begin_extents(&mut parts.pool, request),
+            Op::Write => self.begin_write(parts, scheme, answers, &request),
+            Op::Flush => answers.flush(&mut parts.pool, request.id),
+            Op::Discard => self.begin_discard(&mut parts.pool, answers, &request),
+            Op::WriteZeroes => self.begin_write_zeroes(parts, scheme, answers, &request),
         }
     }
 }

@@ -8,8 +8,8 @@ use super::extents_op::ExtentsOp;
 use crate::format::geometry::Geometry;
 use crate::interface::{Failure, Reply, Request};
 use crate::io::Io;
+use crate::pool::Pool;
 use crate::schedule::Task;
-use crate::store::Pool;
 use crate::tables::Tables;
 
 impl Requests {
@@ -26,7 +26,7 @@ impl Requests {
 
     pub fn go_on_with_extents(&mut self, io: &mut Io, tables: &mut Tables, geometry: &Geometry) {
         let Some(op) = self.extents.front_mut() else { return };
-        if let Some(page) = op.go_on(io, tables, geometry) {
+        if let Some(page) = op.look_up(io, tables, geometry) {
             return tables.wait(io, page, Task::Extents);
         }
         io.reply(op.request.id, Reply::Extents(std::mem::take(&mut op.found)));

@@ -30,7 +30,7 @@ impl ExtentsOp {
     }
 
     /// Looks at the next LBNs. Returns the page that has to be read first; none: the answer is complete.
-    pub fn go_on(&mut self, io: &mut Io, tables: &mut Tables, geometry: &Geometry) -> Option<PageId> {
+    pub fn look_up(&mut self, io: &mut Io, tables: &mut Tables, geometry: &Geometry) -> Option<PageId> {
         let end = Lbn((self.request.offset.0 + self.request.length.0).div_ceil(BLOCK_BYTES));
         while self.next < end && self.found.len() < EXTENTS_MAX && self.pages < PAGES_MAX && self.blank_pages < BLANK_PAGES_MAX {
             let (page_end, is_blank) = tables.map_page(io, self.next);

@@ -19,9 +19,9 @@ use crate::interface::{Class, Failure, Reply, Request, Segment};
 use crate::io::{Arrived, Io, IoFor};
 use crate::memory::Part;
 use crate::policy::Policy;
+use crate::pool::{BlockCondition, Place, in_slot};
+use crate::pool::{ExpectedContent, Pool};
 use crate::schedule::Task;
-use crate::store::{BlockCondition, Place, in_slot};
-use crate::store::{ExpectedContent, Pool};
 use crate::tables::Tables;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 
@@ -75,7 +75,7 @@ impl Requests {
 
     /// Takes the content of a block if it is in memory. Otherwise pins the block, which becomes part of a run.
     fn take_block(&mut self, pool: &mut Pool, op: usize, pbn: Pbn, slot: u8) {
-        let held = pool.space.pending.get(pbn).and_then(|f| f.held.clone());
+        let held = pool.space.pending.get(pbn).and_then(|f| f.content.clone());
         // After a damaged log the content has to be proved for each LBN.
         let is_trusted = pool.tables.proved_only().is_none();
         let cached = if held.is_none() && is_trusted { self.cached(&mut pool.io, &mut pool.contents, pbn) } else { None };

@@ -8,7 +8,7 @@
 
 use crate::fingerprint::Digest;
 use crate::policy::Policies;
-use crate::store::Pool;
+use crate::pool::Pool;
 use crate::units::{Lbn, Pbn, index};
 
 /// Returns for each block of a write whether it is in no run that is long enough. The blocks begin at `first`; the digest of one that

@@ -17,10 +17,10 @@ use crate::interface::{Class, Failure, Request, RequestId};
 use crate::io::{Arrived, Io, IoFor};
 use crate::ledger::ClientWrites;
 use crate::policy::Policy;
+use crate::pool::{Comparison, ExpectedContent, Keys, Parts, Pool, in_slot, slot_of};
 use crate::schedule::{Blocked, Task};
 use crate::scheme::Scheme;
 use crate::space::Space;
-use crate::store::{Comparison, ExpectedContent, Keys, Pool, Store, in_slot, slot_of};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, Lbn, Pbn, count, index};
 use std::ops::Range;
 
@@ -40,26 +40,26 @@ pub(super) struct Block {
 }
 
 impl Requests {
-    pub(super) fn begin_write(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, request: &Request) {
+    pub(super) fn begin_write(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers, request: &Request) {
         let Some(payload) = &request.payload else {
-            return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::Invalid);
+            return parts.pool.space.refuse(&mut parts.pool.io, request.id, Failure::Invalid);
         };
         let first = request.offset.0 / BLOCK_BYTES;
         let end = request.offset.0 + request.length.0;
         let blocks = end.div_ceil(BLOCK_BYTES) - first;
         if count(payload.buffer.blocks()) < blocks || count(payload.digests.len()) < blocks {
-            return store.pool.space.refuse(&mut store.pool.io, request.id, Failure::Invalid);
+            return parts.pool.space.refuse(&mut parts.pool.io, request.id, Failure::Invalid);
         }
-        answers.anticipation.arrived(store.pool.io.now());
+        answers.anticipation.arrived(parts.pool.io.now());
         answers.begin(
-            &mut store.pool.io,
-            &store.pool.settings,
+            &mut parts.pool.io,
+            &parts.pool.settings,
             request,
             ClientWrites { requests: 1, bytes: request.length.0, units: blocks },
         );
-        store.pool.space.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
+        parts.pool.space.look_for_journal(Lbn(first), &payload.buffer.block(0)[index(request.offset.0 % BLOCK_BYTES)..]);
         if blocks > 1 {
-            store.pool.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
+            parts.pool.index.warm(payload.digests.iter().filter_map(|digest| if let Digest::Of(fp) = digest { Some(*fp) } else { None }));
         }
         let covered = |i: u64| {
             let block_at = (first + i) * BLOCK_BYTES;
@@ -67,31 +67,31 @@ impl Requests {
         };
         let whole = |i: usize| covered(count(i)) == (0..BLOCK_SIZE);
         let digests = (0..index(blocks)).map(|i| if whole(i) { payload.digests[i] } else { Digest::Partial });
-        let lone = (store.pool.settings.min_run > 1).then(|| lone_blocks(&mut store.pool, Lbn(first), digests, &request.policies));
+        let lone = (parts.pool.settings.min_run > 1).then(|| lone_blocks(&mut parts.pool, Lbn(first), digests, &request.policies));
         for i in 0..blocks {
             let (sent, digest) = (payload.buffer.slice(index(i), 1), payload.digests[index(i)]);
             let is_lone = lone.as_ref().is_some_and(|lone| lone[index(i)]);
             let policy = request.policies.of(index(i));
             let block = Block { request: request.id, lbn: Lbn(first + i), sent, digest, covers: covered(i), policy, is_lone };
-            self.write_block(store, scheme, answers, block);
+            self.write_block(parts, scheme, answers, block);
         }
-        store.pool.send_run();
-        answers.finish_part(&mut store.pool, request.id, None);
+        parts.pool.send_run();
+        answers.finish_part(&mut parts.pool, request.id, None);
     }
 
     /// Places one block of a request at once, or begins an operation that will.
-    pub(super) fn write_block(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, block: Block) {
+    pub(super) fn write_block(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers, block: Block) {
         let Block { request, lbn, sent, digest, covers, policy, is_lone } = block;
         let whole = covers == (0..BLOCK_SIZE) && digest != Digest::Partial;
         let mut blocked = None;
         if whole {
             let written = Written { request, lbn, slice: &sent, digest, compared: Comparison::Nothing, policy, is_lone };
-            match link(store, scheme, answers, &written) {
+            match link(parts, scheme, answers, &written) {
                 Ok(()) => return,
                 Err(why) => blocked = Some(why),
             }
         }
-        self.begin_operation(&mut store.pool, answers, Block { request, lbn, sent, digest, covers, policy, is_lone }, whole, blocked);
+        self.begin_operation(&mut parts.pool, answers, Block { request, lbn, sent, digest, covers, policy, is_lone }, whole, blocked);
     }
 
     /// Begins an operation that places a block later: it is blocked, or it is not whole.
@@ -133,24 +133,24 @@ impl Requests {
     }
 
     /// Goes on with the write of a block as far as possible.
-    pub fn go_on_writing(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize) {
+    pub fn go_on_writing(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers, op: usize) {
         loop {
             let Some(write) = self.writes.get(op) else { return };
             let base = match &write.stage {
                 // It waits for an event.
                 WriteStage::ReadingBase { .. } | WriteStage::Digesting { .. } | WriteStage::Comparing { .. } => return,
-                _ if store.pool.io.has_failed() => return self.end_write(&mut store.pool, answers, op, Some(Failure::ReadOnly)),
-                WriteStage::FindBase => return self.find_base(&mut store.pool, answers, op),
-                WriteStage::VerifyingBase { .. } => return self.verify_base(&mut store.pool, op),
+                _ if parts.pool.io.has_failed() => return self.end_write(&mut parts.pool, answers, op, Some(Failure::ReadOnly)),
+                WriteStage::FindBase => return self.find_base(&mut parts.pool, answers, op),
+                WriteStage::VerifyingBase { .. } => return self.verify_base(&mut parts.pool, op),
                 WriteStage::Damaged { find } => {
-                    if !store.pool.awaits_find(*find, Task::Write(op)) {
-                        self.end_write(&mut store.pool, answers, op, Some(Failure::Io));
+                    if !parts.pool.awaits_find(*find, Task::Write(op)) {
+                        self.end_write(&mut parts.pool, answers, op, Some(Failure::Io));
                     }
                     return;
                 }
                 WriteStage::Placing(whole) => whole.base,
             };
-            match base.map_or(Some(true), |base| self.base_still_holds(&mut store.pool, answers, op, base.entry)) {
+            match base.map_or(Some(true), |base| self.base_still_holds(&mut parts.pool, answers, op, base.entry)) {
                 Some(true) => {}
                 Some(false) => continue,
                 None => return,
@@ -161,12 +161,12 @@ impl Requests {
             let WholeBlock { content: slice, digest, compared, is_lone, .. } = whole;
             let (digest, compared, is_lone) = (*digest, *compared, *is_lone);
             let written = Written { request: *request, lbn: *lbn, slice, digest, compared, policy: *policy, is_lone };
-            match link(store, scheme, answers, &written) {
+            match link(parts, scheme, answers, &written) {
                 Ok(()) => {
-                    store.pool.send_run();
-                    return self.end_write(&mut store.pool, answers, op, None);
+                    parts.pool.send_run();
+                    return self.end_write(&mut parts.pool, answers, op, None);
                 }
-                Err(why) => return self.write_blocked(&mut store.pool, answers, op, why),
+                Err(why) => return self.write_blocked(&mut parts.pool, answers, op, why),
             }
         }
     }
@@ -248,7 +248,7 @@ impl Requests {
     /// Goes on when a block has been read: the one below a write of a part, or a possible duplicate of a whole block.
     pub fn write_base_arrived(
         &mut self,
-        store: &mut Store,
+        parts: &mut Parts,
         scheme: &mut Scheme,
         answers: &mut Answers,
         op: usize,
@@ -258,34 +258,34 @@ impl Requests {
         let (digest, result) = (arrived.digest(0), arrived.result);
         let slice = arrived.buffer.freeze().slice(0, 1);
         let WriteStage::ReadingBase { slot, .. } = self.writes[op].stage else {
-            let waiting = store.pool.contents.end_comparing(pbn);
-            return waiting.into_iter().for_each(|op| self.candidate_arrived(store, scheme, answers, op, result.is_ok().then_some(&slice)));
+            let waiting = parts.pool.contents.end_comparing(pbn);
+            return waiting.into_iter().for_each(|op| self.candidate_arrived(parts, scheme, answers, op, result.is_ok().then_some(&slice)));
         };
         if result.is_err() {
-            return self.base_damaged(&mut store.pool, op, pbn, "a block cannot be read");
+            return self.base_damaged(&mut parts.pool, op, pbn, "a block cannot be read");
         }
         self.writes[op].stage = WriteStage::VerifyingBase { slot, pbn, buffer: slice, digest };
-        self.go_on_writing(store, scheme, answers, op);
+        self.go_on_writing(parts, scheme, answers, op);
     }
 
     /// Goes on when a possible duplicate of a whole block has been read. `stored` is none if that failed.
-    fn candidate_arrived(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, stored: Option<&Slice>) {
+    fn candidate_arrived(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers, op: usize, stored: Option<&Slice>) {
         let stage = &mut self.writes[op].stage;
         let WriteStage::Comparing { whole, pbn, in_slots } = std::mem::take(stage) else { unreachable!("it waits for that block") };
-        let compared = stored.and_then(|stored| compare_stored(&store.pool.keys, &whole, pbn, in_slots, stored));
+        let compared = stored.and_then(|stored| compare_stored(&parts.pool.keys, &whole, pbn, in_slots, stored));
         if compared.is_none() {
-            store.pool.judge_candidate(pbn, in_slots, stored);
+            parts.pool.judge_candidate(pbn, in_slots, stored);
         }
         if let (Some(stored), Some(Comparison::SameSlot(_, _, authenticator))) = (stored, compared) {
             // So the next duplicate of one of its slots need not read it.
-            if matches!(store.pool.expect_content(pbn), ExpectedContent::Carrier(value) if value == authenticator)
-                && !store.pool.contents.suspects.contains(pbn)
+            if matches!(parts.pool.expect_content(pbn), ExpectedContent::Carrier(value) if value == authenticator)
+                && !parts.pool.contents.suspects.contains(pbn)
             {
-                store.pool.contents.cache.fill(pbn, stored.block(0), false);
+                parts.pool.contents.cache.fill(pbn, stored.block(0), false);
             }
         }
         *stage = WriteStage::Placing(WholeBlock { compared: compared.unwrap_or(Comparison::Differs(pbn)), ..whole });
-        self.go_on_writing(store, scheme, answers, op);
+        self.go_on_writing(parts, scheme, answers, op);
     }
 
     fn verify_base(&mut self, pool: &mut Pool, op: usize) {
@@ -329,19 +329,19 @@ impl Requests {
     }
 
     /// Goes on when the digest of a merged block has arrived.
-    pub fn write_digested(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, op: usize, digest: Digest) {
+    pub fn write_digested(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers, op: usize, digest: Digest) {
         let write = &mut self.writes[op];
         let WriteStage::Digesting { content, base } = std::mem::take(&mut write.stage) else { unreachable!("it waits for its digest") };
         // A part of a block is a run of one. What was acknowledged has passed the filter already.
-        let is_lone = store.pool.settings.min_run > 1 && write.request != REPLAYED;
+        let is_lone = parts.pool.settings.min_run > 1 && write.request != REPLAYED;
         write.stage = WriteStage::Placing(WholeBlock { content, digest, base, compared: Comparison::Nothing, is_lone });
         if write.request == REPLAYED {
             // The block that the LBN means may hold this content already. The index is still empty, so the block is entered.
             if let (Some(pbn), Digest::Of(fingerprint)) = (base.and_then(|base| base.entry.pbn()), digest) {
-                store.pool.index.insert(&fingerprint, pbn);
+                parts.pool.index.insert(&fingerprint, pbn);
             }
         }
-        self.go_on_writing(store, scheme, answers, op);
+        self.go_on_writing(parts, scheme, answers, op);
     }
 
     /// Fails all writes that wait for a block, since there is none.

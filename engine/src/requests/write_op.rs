@@ -5,8 +5,8 @@ use crate::fingerprint::Digest;
 use crate::format::entry::MapEntry;
 use crate::interface::RequestId;
 use crate::policy::Policy;
+use crate::pool::Comparison;
 use crate::space::Space;
-use crate::store::Comparison;
 use crate::units::{Lbn, Pbn};
 use std::ops::Range;
 

@@ -21,11 +21,11 @@ use crate::format::page::PageId;
 use crate::interface::{IoId, Reply, Trace};
 use crate::io::Io;
 use crate::policy::Policy;
+use crate::pool::{Medium, Pool};
 use crate::schedule::{Blocked, Task};
 use crate::space::Space;
 use crate::stats::LogBlocks;
-use crate::store::{Medium, Pool};
-use crate::tables::{Epoch, Tables};
+use crate::tables::{EpochRecords, Tables};
 use crate::units::{Lbn, Pbn};
 use std::collections::VecDeque;
 
@@ -64,7 +64,7 @@ impl Scheme {
     /// Whether further records have to wait for some that are under way.
     pub fn is_crowded(&self, pool: &Pool, answers: &Answers) -> bool {
         match self {
-            Self::Ordered(_) => answers.journal.waits_for_content(&pool.settings),
+            Self::Ordered(_) => answers.ack_journal.waits_for_content(&pool.settings),
             Self::Log(log) => log.holds_enough(pool, answers) || log.waits_for_checkpoint(&pool.tables, &pool.memory, &pool.settings),
         }
     }
@@ -146,7 +146,7 @@ impl Scheme {
     }
 
     /// Begins to commit the sealed epoch, which touches these map pages.
-    fn begin_commit(&mut self, pool: &mut Pool, epoch: &mut Epoch, map: VecDeque<u64>) {
+    fn begin_commit(&mut self, pool: &mut Pool, epoch: &mut EpochRecords, map: VecDeque<u64>) {
         match self {
             Self::Ordered(commit) => *commit = Some(ordered::Commit::new(pool, epoch, map)),
             Self::Log(log) => log.begin_commit(pool, epoch, map),
@@ -158,11 +158,11 @@ impl Scheme {
     /// # Errors
     /// The operation that failed.
     #[inline(never)]
-    pub fn go_on(&mut self, pool: &mut Pool, answers: &mut Answers) -> Progress {
+    pub fn write_epoch(&mut self, pool: &mut Pool, answers: &mut Answers) -> Progress {
         match self {
-            Self::Ordered(Some(commit)) => commit.go_on(pool, &answers.journal),
+            Self::Ordered(Some(commit)) => commit.write_epoch(pool, &answers.ack_journal),
             Self::Ordered(None) => Ok(false),
-            Self::Log(log) => log.go_on(pool, answers),
+            Self::Log(log) => log.write_epoch(pool, answers),
         }
     }
 
@@ -172,7 +172,7 @@ impl Scheme {
     /// The operation that failed.
     pub fn commit_flushed(&mut self, pool: &mut Pool, answers: &mut Answers) -> Progress {
         match self {
-            Self::Ordered(Some(commit)) => commit.flushed(pool, &answers.journal),
+            Self::Ordered(Some(commit)) => commit.flushed(pool, &answers.ack_journal),
             Self::Ordered(None) => Ok(false),
             Self::Log(log) => log.commit_flushed(pool, answers),
         }
@@ -214,9 +214,9 @@ impl Scheme {
         let Some(mut epoch) = pool.tables.committing.take() else { return };
         pool.medium.epoch_is_durable(epoch.number);
         answers.anticipation.durable(pool.io.now());
-        if answers.journal.has_journal(&pool.settings) {
+        if answers.ack_journal.has_journal(&pool.settings) {
             let trace = self.trace();
-            answers.journal.promises_are_kept(&mut pool.io, &mut pool.space, epoch.number, trace);
+            answers.ack_journal.promises_are_kept(&mut pool.io, &mut pool.space, epoch.number, trace);
         }
         for request in std::mem::take(&mut epoch.waiters) {
             pool.io.reply(request, Reply::Done);

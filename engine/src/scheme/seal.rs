@@ -9,9 +9,9 @@ use crate::answers::Answers;
 use crate::format::page::{PageId, Region};
 use crate::io::Stage;
 use crate::memory::Part;
+use crate::pool::{Pool, look_at_counters};
 use crate::schedule::Task;
-use crate::store::{Pool, look_at_counters};
-use crate::tables::{Epoch, RECORD_COST_BYTES, Wanted};
+use crate::tables::{EpochRecords, RECORD_COST_BYTES, Wanted};
 use crate::units::Lbn;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -32,11 +32,11 @@ impl Scheme {
         }
         let (open, now) = (&pool.tables.open, pool.io.now());
         let timer = open.seal_by().is_some_and(|by| now >= by);
-        let is_filling = answers.journal.records().0 > pool.settings.facts.journal_records_max / 4;
+        let is_filling = answers.ack_journal.records().0 > pool.settings.facts.journal_records_max / 4;
         let memory_fills = pool.open_bytes() > pool.memory.accountant.limit(Part::Dirty) / 2;
         let pressure = memory_fills || is_filling || !pool.space.waiters.is_empty();
         let wanted = open.wanted.filter(|_| answers.anticipation.until.is_none_or(|until| now >= until));
-        let closing = pool.io.stage().is_closing() || pool.io.stage() == Stage::Replaying && answers.journal.to_replay.is_empty();
+        let closing = pool.io.stage().is_closing() || pool.io.stage() == Stage::Replaying && answers.ack_journal.to_replay.is_empty();
         if !(timer || pressure || wanted.is_some() || closing) {
             // The request that wanted the seal was satisfied another way while it waited for packs: the epoch continues to fill.
             if pool.tables.open.fills_on() {
@@ -69,7 +69,7 @@ impl Scheme {
         answers.anticipation.sealed(pool.io.now());
         look_at_counters(&mut pool.io, &pool.medium, &pool.tables, self.last_sequence());
         let mut epoch = pool.tables.seal();
-        answers.journal.sealed();
+        answers.ack_journal.sealed();
         let most = self.clear_pages_max(&pool.space, epoch.points.len());
         let map = map_pages_of(pool, answers, &mut epoch, most);
         self.begin_commit(pool, &mut epoch, map);
@@ -79,7 +79,7 @@ impl Scheme {
 
 /// The map pages that an epoch touches. Where its ranges touch too many, the rest of the ranges moves to the open epoch, with all waiting
 /// requests: points of the epoch overlap a range only on pages that are composed now.
-fn map_pages_of(pool: &mut Pool, answers: &mut Answers, epoch: &mut Epoch, most: u64) -> VecDeque<u64> {
+fn map_pages_of(pool: &mut Pool, answers: &mut Answers, epoch: &mut EpochRecords, most: u64) -> VecDeque<u64> {
     let per_page = Region::Map.entries_per_page();
     let in_memory = pool.memory.accountant.limit(Part::Dirty) / (per_page * RECORD_COST_BYTES);
     let most = in_memory.clamp(RANGE_PAGES_MIN, RANGE_PAGES_MAX).min(most);
@@ -112,7 +112,7 @@ fn map_pages_of(pool: &mut Pool, answers: &mut Answers, epoch: &mut Epoch, most:
 }
 
 /// Moves the epoch's ranges from `rest` on to the open epoch, but for the pages that are composed now, and with them what was promised.
-fn put_off_ranges(pool: &mut Pool, answers: &mut Answers, epoch: &mut Epoch, rest: Lbn, pages: &BTreeSet<u64>, per_page: u64) {
+fn put_off_ranges(pool: &mut Pool, answers: &mut Answers, epoch: &mut EpochRecords, rest: Lbn, pages: &BTreeSet<u64>, per_page: u64) {
     for (&first, &end) in &epoch.ranges {
         let mut from = first.max(rest);
         for &page in pages.range(from.0 / per_page..) {
@@ -132,5 +132,5 @@ fn put_off_ranges(pool: &mut Pool, answers: &mut Answers, epoch: &mut Epoch, res
     debug_assert!(!pool.tables.open.is_empty(), "the waiting requests move with the ranges that are put off");
     pool.tables.open.seal_like(epoch);
     pool.tables.open.take_waiters(epoch);
-    answers.journal.promise_again(pool);
+    answers.ack_journal.promise_again(pool);
 }

@@ -11,7 +11,7 @@ pub(crate) struct PendingBlock {
     /// The epoch whose commit allows the fingerprint into the table.
     pub epoch: u64,
     /// The content, until its write has completed.
-    pub held: Option<Slice>,
+    pub content: Option<Slice>,
     /// Whether the fingerprint still waits for the table. False once it is there, or when the block lost its links before.
     pub waits: bool,
 }
@@ -19,7 +19,7 @@ pub(crate) struct PendingBlock {
 impl PendingBlock {
     /// Gives up the content, whose write has ended, or is given up.
     pub fn drop_content(&mut self) {
-        self.held = None;
+        self.content = None;
     }
 
     /// Notes that the fingerprint no longer waits for the table.

@@ -100,14 +100,14 @@ fn what_the_log_says_of_a_block_that_was_counted_otherwise_does_not_wrap_the_cen
 /// Otherwise writes that wait for a block would fail, although the granule brings some.
 #[test]
 fn reclaim_is_under_way_while_the_pages_of_its_granules_are_read() {
-    let mut store = crate::test_kit::store();
-    store.pool.io.enter(Stage::Serving);
-    store.pool.space.kept.add(3);
-    assert!(!store.pool.space.is_reclaiming(&store.pool.tables.removals));
-    assert!(store.pool.space.reclaim_for_waiters(&mut store.pool.io, &store.pool.tables.removals));
-    store.pool.reclaim(usize::MAX);
-    assert!(store.pool.io.actions().iter().any(|action| matches!(action, Action::Read { .. })));
-    assert!(store.pool.space.is_reclaiming(&store.pool.tables.removals));
+    let mut parts = crate::test_kit::parts();
+    parts.pool.io.enter(Stage::Serving);
+    parts.pool.space.kept.add(3);
+    assert!(!parts.pool.space.is_reclaiming(&parts.pool.tables.removals));
+    assert!(parts.pool.space.reclaim_for_waiters(&mut parts.pool.io, &parts.pool.tables.removals));
+    parts.pool.reclaim(usize::MAX);
+    assert!(parts.pool.io.actions().iter().any(|action| matches!(action, Action::Read { .. })));
+    assert!(parts.pool.space.is_reclaiming(&parts.pool.tables.removals));
 }
 
 #[test]

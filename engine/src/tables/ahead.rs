@@ -78,12 +78,12 @@ mod tests {
 
     /// Tables with the page of bits in memory, none of which is set, and I/O for them.
     fn tables(memory_bytes: u64) -> (Tables, Io) {
-        let store = crate::test_kit::store();
-        let geometry = Arc::new(with_a_seam(&store.pool.geometry));
+        let parts = crate::test_kit::parts();
+        let geometry = Arc::new(with_a_seam(&parts.pool.geometry));
         let mut tables = Tables::new(geometry, [7; 16], Accountant::divided(memory_bytes, true), Epoch(1), Time(0), 1000);
         let bits = PageId { region: Region::Written, index: 0 };
         tables.pages.put(bits, PageState::Ready(Box::new(blank_page())));
-        (tables, store.pool.io)
+        (tables, parts.pool.io)
     }
 
     fn page(index: u64) -> PageId {

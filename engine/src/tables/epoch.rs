@@ -28,7 +28,7 @@ pub(crate) enum Wanted {
 }
 
 /// The records of one epoch.
-pub(crate) struct Epoch {
+pub(crate) struct EpochRecords {
     pub number: Number,
     /// The time at which it is sealed at the latest, once it has a record.
     seal_by: Option<Time>,
@@ -58,7 +58,7 @@ pub(crate) struct Epoch {
     pub new_block_lost_a_link: bool,
 }
 
-impl Epoch {
+impl EpochRecords {
     pub fn new(number: Number) -> Self {
         Self {
             number,
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn ranges_merge_where_they_touch() {
-        let mut e = Epoch::new(Number(1));
+        let mut e = EpochRecords::new(Number(1));
         e.add_range(Lbn(10), Lbn(20));
         e.add_range(Lbn(30), Lbn(40));
         e.add_range(Lbn(20), Lbn(25));
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_discard_takes_points_away_and_a_later_point_stands_over_it() {
-        let mut e = Epoch::new(Number(1));
+        let mut e = EpochRecords::new(Number(1));
         e.points.insert(Lbn(12), block(7));
         assert_eq!(e.unmap(Lbn(10), Lbn(20)), [(Lbn(12), block(7))]);
         assert_eq!(e.lookup(Lbn(12)), Some(MapEntry::Unmapped));

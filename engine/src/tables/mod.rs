@@ -20,7 +20,7 @@ mod settle;
 mod window;
 mod write_back;
 
-pub(crate) use epoch::{Epoch, RECORD_COST_BYTES, Wanted};
+pub(crate) use epoch::{EpochRecords, RECORD_COST_BYTES, Wanted};
 pub(crate) use live::{Live, UnlinkedRecords};
 pub(crate) use pages::{Access, Page, Pages};
 pub(crate) use partial_writes::PartialWrites;
@@ -67,9 +67,9 @@ pub(crate) struct Tables {
     /// A clear *written* bit proves that the page was never written. After a crash it does not, until a recount has read every page.
     bits_exact: bool,
     /// The epoch that is filling.
-    pub open: Epoch,
+    pub open: EpochRecords,
     /// The epoch that is committing.
-    pub committing: Option<Epoch>,
+    pub committing: Option<EpochRecords>,
     /// The memory of the points of the last committed epoch, for the next one.
     spare_points: Points,
     /// Changes to counts that are not committed, where pages hold only what is committed.
@@ -136,7 +136,7 @@ impl Tables {
             writeback_at: now,
             delay_ms,
             bits_exact: false,
-            open: Epoch::new(next),
+            open: EpochRecords::new(next),
             committing: None,
             spare_points: Points::default(),
             pending_counts: PendingCounts::default(),
@@ -163,9 +163,9 @@ impl Tables {
     }
 
     /// Takes the open epoch, with its points in order, and opens the next one.
-    pub fn seal(&mut self) -> Epoch {
+    pub fn seal(&mut self) -> EpochRecords {
         let points = std::mem::take(&mut self.spare_points);
-        let next = Epoch::after(&self.open, points);
+        let next = EpochRecords::after(&self.open, points);
         let mut sealed = std::mem::replace(&mut self.open, next);
         sealed.points.seal();
         sealed
@@ -175,7 +175,7 @@ impl Tables {
     ///
     /// # Panics
     /// When no commit is under way: only the steps of a commit ask.
-    pub fn committing(&mut self) -> &mut Epoch {
+    pub fn committing(&mut self) -> &mut EpochRecords {
         self.committing.as_mut().expect("only the steps of a commit ask")
     }
 
@@ -193,13 +193,13 @@ impl Tables {
 
     /// Whether nothing of this epoch, or of one before it, is still to be made durable.
     pub fn is_durable(&self, epoch: Number) -> bool {
-        let is_later = |other: &Epoch| other.number > epoch;
+        let is_later = |other: &EpochRecords| other.number > epoch;
         (is_later(&self.open) || self.open.is_empty()) && self.committing.as_ref().is_none_or(is_later)
     }
 
     /// Returns the meaning that the epochs in memory give to an LBN, and the epoch that gives it.
     pub fn overlay(&self, lbn: Lbn) -> Option<(MapEntry, Number)> {
-        let in_epoch = |epoch: &Epoch| epoch.lookup(lbn).map(|entry| (entry, epoch.number));
+        let in_epoch = |epoch: &EpochRecords| epoch.lookup(lbn).map(|entry| (entry, epoch.number));
         in_epoch(&self.open).or_else(|| self.committing.as_ref().and_then(in_epoch))
     }
 
@@ -293,7 +293,7 @@ impl Tables {
 
     /// Whether an epoch in memory removes the fingerprint of a block.
     pub fn is_losing_its_name(&self, pbn: Pbn) -> bool {
-        let goes = |epoch: &Epoch| epoch.removed.contains(&pbn);
+        let goes = |epoch: &EpochRecords| epoch.removed.contains(&pbn);
         goes(&self.open) || self.committing.as_ref().is_some_and(goes)
     }
 
@@ -310,7 +310,7 @@ impl Tables {
     }
 
     /// Begins to commit an epoch, which was sealed.
-    pub fn commit(&mut self, epoch: Epoch) {
+    pub fn commit(&mut self, epoch: EpochRecords) {
         self.committing = Some(epoch);
     }
 
@@ -338,7 +338,7 @@ impl Tables {
     /// Opens the epoch after this one, which is empty.
     pub fn open_after(&mut self, last: Number) {
         debug_assert!(self.open.is_empty(), "records of an open epoch are not dropped");
-        self.open = Epoch::new(last + 1);
+        self.open = EpochRecords::new(last + 1);
     }
 
     /// Takes the number of the open epoch for a record of its own, which is committed at once. The open epoch gets the next one.

@@ -177,13 +177,13 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Pool;
+    use crate::pool::Pool;
     use crate::tables::pages::{Page, PageState};
 
     #[test]
     fn no_more_than_sixty_four_pages_are_being_written_early() {
-        let mut store = crate::test_kit::store();
-        let Pool { io, tables, .. } = &mut store.pool;
+        let mut parts = crate::test_kit::parts();
+        let Pool { io, tables, .. } = &mut parts.pool;
         for id in (0..10).map(|index| PageId { region: Region::Fingerprints, index }) {
             let content = page::PageContent::empty();
             let page = Page { content, damaged: 0, dirty: None, writing: false, unsaved: false, stamp: 0, bit: true };

@@ -57,8 +57,8 @@ fn eventful() -> Superblock {
     s.allocation_cursor = Pbn(22);
     s.algorithm = Algorithm::Md5;
     s.settings.commit_mode = CommitMode::Log;
-    [0, 9, 1023].into_iter().for_each(|region| s.uncompared.regions.add(region));
-    (s.uncompared.is_asked, s.uncompared.is_paused) = (true, true);
+    [0, 9, 1023].into_iter().for_each(|region| s.to_compare.regions.add(region));
+    (s.to_compare.is_asked, s.to_compare.is_paused) = (true, true);
     let found = ScrubFound { damaged: 3, mended: 2, lost: 5 };
     s.scrub = Some(ScrubProgress { part: ScrubPart::Data, next: 9, is_paused: true, found, kib_per_second: 1024 });
     s.ended_scrubs = EndedScrubs { number: 7, last: ScrubFound { damaged: 1, mended: 4, lost: 6 } };

@@ -49,7 +49,7 @@ fn served(medium: Vec<u8>, settings: Settings) -> Machine {
 
 /// The number of regions that the medium has.
 fn regions(medium: &[u8]) -> usize {
-    let regions = chosen(medium).expect("it is a volume").uncompared.regions;
+    let regions = chosen(medium).expect("it is a volume").to_compare.regions;
     (0..1024).filter(|&region| regions.has(region)).count()
 }
 
@@ -212,7 +212,7 @@ fn an_order_that_was_carried_out_is_not_repeated_after_a_crash() {
         let (mut m, _) = two_copies(on_demand(mode));
         m.feed(Event::Deduplicate(Deduplicate::Range { first: Lbn(0), end: Lbn(u64::MAX) }));
         m.pass_ms(3 * MINUTE_MS);
-        let saved = chosen(&m.medium).expect("it is a volume").uncompared;
+        let saved = chosen(&m.medium).expect("it is a volume").to_compare;
         assert!(!saved.is_asked && saved.regions.is_empty(), "{mode:?}: {saved:?}");
     }
 }

@@ -3,11 +3,11 @@
 use super::{OutOfLine, OutOfLineStage, is_save_due, is_urgent, save_at};
 use crate::format::geometry::Geometry;
 use crate::format::page::Region;
-use crate::index::{Skipped, Uncompared};
+use crate::index::{Skipped, ToCompare};
 use crate::io::Io;
+use crate::pool::Parts;
 use crate::settings::Settings;
 use crate::space::Space;
-use crate::store::Store;
 use crate::units::Time;
 
 /// A sweep that reads more than this number of pages for each candidate waits this number of times as long.
@@ -19,49 +19,49 @@ const READS_A_STEP: u64 = 128;
 
 impl OutOfLine {
     /// Whether it has nothing to do now, or waits for a page.
-    pub fn rests(&self, store: &Store) -> bool {
-        !is_save_due(&store.pool.io, &store.volume.uncompared, &store.pool.medium)
-            && !self.gives_room_back(&store.pool.space)
-            && !self.sets_aside_meanwhile(store)
+    pub fn rests(&self, parts: &Parts) -> bool {
+        !is_save_due(&parts.pool.io, &parts.volume.to_compare, &parts.pool.medium)
+            && !self.gives_room_back(&parts.pool.space)
+            && !self.sets_aside_meanwhile(parts)
             && (self.waits
-                || !self.has_work(&store.volume.skipped, &store.volume.uncompared, &store.pool.geometry)
-                || !self.may_work(store)
-                || !self.is_due(store))
+                || !self.has_work(&parts.volume.skipped, &parts.volume.to_compare, &parts.pool.geometry)
+                || !self.may_work(parts)
+                || !self.is_due(parts))
     }
 
     /// Whether there is anything to be compared. Mostly there is not, and each step of the engine asks.
-    fn has_work(&self, skipped: &Skipped, uncompared: &Uncompared, geometry: &Geometry) -> bool {
-        self.is_under_way() || !skipped.is_empty() || self.is_pass_due(uncompared, geometry)
+    fn has_work(&self, skipped: &Skipped, to_compare: &ToCompare, geometry: &Geometry) -> bool {
+        self.is_under_way() || !skipped.is_empty() || self.is_pass_due(to_compare, geometry)
     }
 
     fn is_under_way(&self) -> bool {
         self.stage != OutOfLineStage::Idle || self.asked.len() > 0 || !self.batch.is_empty()
     }
 
-    pub(super) fn may_work(&self, store: &Store) -> bool {
+    pub(super) fn may_work(&self, parts: &Parts) -> bool {
         let is_affordable = self.makes_room
-            || is_urgent(&store.pool.space, &store.volume.uncompared)
-            || store.volume.adaptation.allowance().out_of_line > 0;
+            || is_urgent(&parts.pool.space, &parts.volume.to_compare)
+            || parts.volume.adaptation.allowance().out_of_line > 0;
         is_affordable
-            && self.may_read(&store.pool.io, &store.pool.space, &store.volume.uncompared)
-            && !store.volume.uncompared.is_paused
-            && store.pool.settings.finds_out_of_line()
-            && !store.pool.io.is_read_only()
+            && self.may_read(&parts.pool.io, &parts.pool.space, &parts.volume.to_compare)
+            && !parts.volume.to_compare.is_paused
+            && parts.pool.settings.finds_out_of_line()
+            && !parts.pool.io.is_read_only()
     }
 
     /// Whether clients have written enough for more reads.
-    fn may_read(&self, io: &Io, space: &Space, uncompared: &Uncompared) -> bool {
+    fn may_read(&self, io: &Io, space: &Space, to_compare: &ToCompare) -> bool {
         let most = READS_A_WRITE.saturating_mul(io.ledger.client_units);
-        !self.sieve.has_memory() || self.makes_room || is_urgent(space, uncompared) || self.read_units + READS_A_STEP <= most
+        !self.sieve.has_memory() || self.makes_room || is_urgent(space, to_compare) || self.read_units + READS_A_STEP <= most
     }
 
-    fn is_due(&self, store: &Store) -> bool {
-        let would_make_room = store.pool.space.is_full() && !store.volume.skipped.is_empty();
+    fn is_due(&self, parts: &Parts) -> bool {
+        let would_make_room = parts.pool.space.is_full() && !parts.volume.skipped.is_empty();
         self.is_under_way()
-            || self.is_pass_due(&store.volume.uncompared, &store.pool.geometry)
+            || self.is_pass_due(&parts.volume.to_compare, &parts.pool.geometry)
             || would_make_room
-            || store.volume.skipped.is_nearly_full()
-            || self.begins_at(&store.volume.skipped, &store.pool.geometry, &store.pool.settings).is_some_and(|at| at <= store.pool.io.now())
+            || parts.volume.skipped.is_nearly_full()
+            || self.begins_at(&parts.volume.skipped, &parts.pool.geometry, &parts.pool.settings).is_some_and(|at| at <= parts.pool.io.now())
     }
 
     fn begins_at(&self, skipped: &Skipped, geometry: &Geometry, settings: &Settings) -> Option<Time> {
@@ -72,17 +72,17 @@ impl OutOfLine {
     }
 
     /// The time at which it goes on, if only time makes it wait.
-    pub fn next_at(&self, store: &Store) -> Option<Time> {
-        match (save_at(&store.pool.io, &store.volume.uncompared, &store.pool.medium), self.works_at(store)) {
+    pub fn next_at(&self, parts: &Parts) -> Option<Time> {
+        match (save_at(&parts.pool.io, &parts.volume.to_compare, &parts.pool.medium), self.works_at(parts)) {
             (Some(saves), Some(works)) => Some(saves.min(works)),
             (saves, works) => saves.or(works),
         }
     }
 
-    fn works_at(&self, store: &Store) -> Option<Time> {
-        if self.waits || !self.has_work(&store.volume.skipped, &store.volume.uncompared, &store.pool.geometry) || !self.may_work(store) {
+    fn works_at(&self, parts: &Parts) -> Option<Time> {
+        if self.waits || !self.has_work(&parts.volume.skipped, &parts.volume.to_compare, &parts.pool.geometry) || !self.may_work(parts) {
             return None;
         }
-        if self.is_due(store) { self.pause } else { self.begins_at(&store.volume.skipped, &store.pool.geometry, &store.pool.settings) }
+        if self.is_due(parts) { self.pause } else { self.begins_at(&parts.volume.skipped, &parts.pool.geometry, &parts.pool.settings) }
     }
 }

@@ -9,8 +9,8 @@ use super::OutOfLine;
 use crate::fingerprint::Digest;
 use crate::interface::Class;
 use crate::io::{Arrived, IoFor};
+use crate::pool::{Parts, Pool};
 use crate::schedule::Task;
-use crate::store::{Pool, Store};
 use crate::units::{Pbn, count, index};
 
 /// The most blocks in one read.
@@ -20,12 +20,12 @@ const RUN_BLOCKS_A_READ: u64 = 8;
 
 impl OutOfLine {
     /// Reads a block that was deferred, whose entry is in memory, and its neighbours that were deferred, too.
-    pub(super) fn read_unnamed(&mut self, store: &mut Store, wanted: Pbn) {
-        let (first, blocks) = store.pool.deferred_around(wanted, RUN_BLOCKS_MAX);
-        (0..blocks).for_each(|i| store.pool.space.pin(first + i));
-        store.pool.io.read(IoFor::ReadForNaming { first, wanted }, store.pool.geometry.block_at(first), index(blocks), true, Class::Data);
+    pub(super) fn read_unnamed(&mut self, parts: &mut Parts, wanted: Pbn) {
+        let (first, blocks) = parts.pool.deferred_around(wanted, RUN_BLOCKS_MAX);
+        (0..blocks).for_each(|i| parts.pool.space.pin(first + i));
+        parts.pool.io.read(IoFor::ReadForNaming { first, wanted }, parts.pool.geometry.block_at(first), index(blocks), true, Class::Data);
         self.reading += 1;
-        self.pause_after_reads(store, blocks.div_ceil(RUN_BLOCKS_A_READ));
+        self.pause_after_reads(parts, blocks.div_ceil(RUN_BLOCKS_A_READ));
     }
 
     /// Whether a block that was read gets its fingerprint. Where ranges are protected, only the LBN that asked for it shows whether it is

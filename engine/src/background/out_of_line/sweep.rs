@@ -14,14 +14,14 @@ use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::geometry::Geometry;
 use crate::format::page::{PageId, Region};
 use crate::format::unit;
-use crate::index::{NamedLbn, Uncompared};
+use crate::index::{NamedLbn, ToCompare};
 use crate::io::Io;
 use crate::memory::Part;
+use crate::pool::{Parts, Place, Pool, Remapped};
 use crate::schedule::Blocked;
 use crate::scheme::Scheme;
 use crate::settings::Settings;
 use crate::space::{GRANULE_BLOCKS, Space};
-use crate::store::{Place, Pool, Remapped, Store};
 use crate::tables::{Access, Tables};
 use crate::units::{Pbn, index};
 use std::ops::RangeInclusive;
@@ -37,32 +37,32 @@ const CROWDED_MS: u64 = 10;
 
 impl OutOfLine {
     /// Compares entries of the fingerprint table with the candidates, from block `next` on.
-    pub(super) fn sweep(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, mut next: Pbn) {
+    pub(super) fn sweep(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers, mut next: Pbn) {
         for _ in 0..PAGES_A_STEP {
-            if next.0 >= store.pool.geometry.data_blocks {
-                self.end_sweep(&store.pool.io, &mut store.volume.uncompared, &mut store.pool.medium);
+            if next.0 >= parts.pool.geometry.data_blocks {
+                self.end_sweep(&parts.pool.io, &mut parts.volume.to_compare, &mut parts.pool.medium);
                 break;
             }
-            let (id, _) = store.pool.geometry.fingerprint_of(next);
-            if !store.pool.tables.is_blank(&mut store.pool.io, id) {
-                let pages = store.pool.geometry.pages_of_blocks(Region::Fingerprints);
-                let reads = store.pool.tables.load_ahead(&mut store.pool.io, (0..pages - id.index).map(|i| id.after(i)));
-                match store.pool.tables.ensure(&mut store.pool.io, id) {
-                    Access::Loading => return self.wait(store, id, reads),
+            let (id, _) = parts.pool.geometry.fingerprint_of(next);
+            if !parts.pool.tables.is_blank(&mut parts.pool.io, id) {
+                let pages = parts.pool.geometry.pages_of_blocks(Region::Fingerprints);
+                let reads = parts.pool.tables.load_ahead(&mut parts.pool.io, (0..pages - id.index).map(|i| id.after(i)));
+                match parts.pool.tables.ensure(&mut parts.pool.io, id) {
+                    Access::Loading => return self.wait(parts, id, reads),
                     Access::Unreadable => {}
-                    Access::Ready(_) => match self.compare_page(store, scheme, answers, id, next) {
+                    Access::Ready(_) => match self.compare_page(parts, scheme, answers, id, next) {
                         Ok(()) => {}
-                        Err(Blocked::Page(missing)) => return self.wait(store, missing, 1),
-                        Err(Blocked::Compare(missing)) => return self.read_targets(store, missing),
-                        Err(Blocked::Carrier(missing)) => return self.read_carriers_of(store, id, missing),
-                        Err(_) => return self.wait_for_room(&store.pool.io, &mut store.pool.tables, &store.pool.settings),
+                        Err(Blocked::Page(missing)) => return self.wait(parts, missing, 1),
+                        Err(Blocked::Compare(missing)) => return self.read_targets(parts, missing),
+                        Err(Blocked::Carrier(missing)) => return self.read_carriers_of(parts, id, missing),
+                        Err(_) => return self.wait_for_room(&parts.pool.io, &mut parts.pool.tables, &parts.pool.settings),
                     },
                 }
             }
-            next = store.pool.geometry.first_pbn(id) + GRANULE_BLOCKS;
+            next = parts.pool.geometry.first_pbn(id) + GRANULE_BLOCKS;
             self.stage = OutOfLineStage::Sweep(next);
         }
-        store.pool.io.schedule.ask_for_background();
+        parts.pool.io.schedule.ask_for_background();
     }
 
     /// Waits until there is room for another record: the open epoch, which may have links alone, fills no longer than others do.
@@ -74,27 +74,27 @@ impl OutOfLine {
     /// Maps candidates to the blocks of a page, which is in memory, and to slots of them, from block `next` on.
     pub(super) fn compare_page(
         &mut self,
-        store: &mut Store,
+        parts: &mut Parts,
         scheme: &mut Scheme,
         answers: &mut Answers,
         id: PageId,
         next: Pbn,
     ) -> Result<(), Blocked> {
-        for (pbn, _) in self.matches(&mut store.pool.tables, &store.pool.geometry, id, next) {
+        for (pbn, _) in self.matches(&mut parts.pool.tables, &parts.pool.geometry, id, next) {
             self.stage = OutOfLineStage::Sweep(pbn);
-            self.compare_block(store, scheme, answers, pbn)?;
+            self.compare_block(parts, scheme, answers, pbn)?;
         }
         Ok(())
     }
 
     /// Reads a carrier, and further ones of this page that it will come to.
-    fn read_carriers_of(&mut self, store: &mut Store, id: PageId, missing: Pbn) {
+    fn read_carriers_of(&mut self, parts: &mut Parts, id: PageId, missing: Pbn) {
         let OutOfLineStage::Sweep(next) = self.stage else { return };
-        let matches = self.matches(&mut store.pool.tables, &store.pool.geometry, id, next + 1);
+        let matches = self.matches(&mut parts.pool.tables, &parts.pool.geometry, id, next + 1);
         let carriers = matches.iter().filter(|(pbn, entry)| entry.kind == Kind::Carrier && *pbn != missing);
         let unread = carriers.filter(|(pbn, entry)| self.known.slots_of(*pbn, &entry.value).is_none());
         let ahead: Vec<Pbn> = unread.map(|&(pbn, _)| pbn).take(READS_AT_ONCE - 1).collect();
-        self.read_carriers(store, [missing].into_iter().chain(ahead));
+        self.read_carriers(parts, [missing].into_iter().chain(ahead));
     }
 
     /// The blocks of a page, from `next` on, that may have the content of a candidate.
@@ -140,15 +140,15 @@ impl OutOfLine {
     }
 
     /// Maps candidates to a block, or to the slots of a carrier.
-    pub(super) fn compare_block(&mut self, store: &mut Store, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn) -> Result<(), Blocked> {
-        let entry = store.pool.settled_entry(pbn).map_err(Blocked::Page)?;
+    pub(super) fn compare_block(&mut self, parts: &mut Parts, scheme: &mut Scheme, answers: &mut Answers, pbn: Pbn) -> Result<(), Blocked> {
+        let entry = parts.pool.settled_entry(pbn).map_err(Blocked::Page)?;
         match entry.kind {
             // Another place has been found meanwhile for all that it may have.
             _ if !self.may_match(&entry) => Ok(()),
-            Kind::Fingerprint => self.map_candidates(store, scheme, answers, (pbn, 0), &entry.value),
+            Kind::Fingerprint => self.map_candidates(parts, scheme, answers, (pbn, 0), &entry.value),
             Kind::Carrier => {
-                let slots = store.pool.slots_of(pbn, &entry.value, &self.known)?;
-                (1..).zip(&slots).try_for_each(|(slot, fp)| self.map_candidates(store, scheme, answers, (pbn, slot), fp))
+                let slots = parts.pool.slots_of(pbn, &entry.value, &self.known)?;
+                (1..).zip(&slots).try_for_each(|(slot, fp)| self.map_candidates(parts, scheme, answers, (pbn, slot), fp))
             }
             Kind::None | Kind::Checksum => Ok(()),
         }
@@ -157,19 +157,19 @@ impl OutOfLine {
     /// Maps the candidates with this fingerprint to the place that has it.
     fn map_candidates(
         &mut self,
-        store: &mut Store,
+        parts: &mut Parts,
         scheme: &mut Scheme,
         answers: &mut Answers,
         place: Place,
         fp: &Fingerprint,
     ) -> Result<(), Blocked> {
         let matching: Vec<usize> = self.candidates_of(heads_of(fp)).collect();
-        matching.into_iter().try_for_each(|at| self.map_candidate(store, scheme, answers, place, at))
+        matching.into_iter().try_for_each(|at| self.map_candidate(parts, scheme, answers, place, at))
     }
 
     fn map_candidate(
         &mut self,
-        store: &mut Store,
+        parts: &mut Parts,
         scheme: &mut Scheme,
         answers: &mut Answers,
         place: Place,
@@ -181,23 +181,23 @@ impl OutOfLine {
         if self.left.contains_key(&place.0) {
             return Ok(());
         }
-        match store.pool.may_remap(lbn, place, &self.known)? {
+        match parts.pool.may_remap(lbn, place, &self.known)? {
             Remapped::May(from, fp) => {
-                if lacks_room(store, scheme, answers) {
+                if lacks_room(parts, scheme, answers) {
                     return Err(Blocked::Space);
                 }
-                scheme.admit_records(&mut store.pool, 1)?;
-                store.pool.remap(lbn, place, &fp, links_period(&store.pool.space, &store.volume.uncompared, &store.pool.settings));
-                scheme.pack_if_large(&mut store.pool, answers);
+                scheme.admit_records(&mut parts.pool, 1)?;
+                parts.pool.remap(lbn, place, &fp, links_period(&parts.pool.space, &parts.volume.to_compare, &parts.pool.settings));
+                scheme.pack_if_large(&mut parts.pool, answers);
                 self.linked += 1;
                 if from < place.0 {
-                    self.left.insert(from, store.pool.tables.open.number);
+                    self.left.insert(from, parts.pool.tables.open.number);
                 }
             }
-            Remapped::Stands(pbn, fp) => store.pool.index.end_doubt(&fp, pbn),
+            Remapped::Stands(pbn, fp) => parts.pool.index.end_doubt(&fp, pbn),
             Remapped::Alone(fp) => {
-                store.pool.index.end_doubt(&fp, place.0);
-                if self.may_leave(&store.pool.settings) {
+                parts.pool.index.end_doubt(&fp, place.0);
+                if self.may_leave(&parts.pool.settings) {
                     return Ok(());
                 }
             }
@@ -224,8 +224,8 @@ impl OutOfLine {
 
 /// The time within which an epoch with a new link is sealed. Unless somebody waits for the work, a link waits for the records of clients,
 /// which mostly come before that, and costs no commit of its own.
-fn links_period(space: &Space, uncompared: &Uncompared, settings: &Settings) -> u64 {
-    settings.commit_period_ms.saturating_mul(if is_urgent(space, uncompared) { 1 } else { LINKS_PERIODS })
+fn links_period(space: &Space, to_compare: &ToCompare, settings: &Settings) -> u64 {
+    settings.commit_period_ms.saturating_mul(if is_urgent(space, to_compare) { 1 } else { LINKS_PERIODS })
 }
 
 /// The head that the fingerprint has.
@@ -234,10 +234,10 @@ fn heads_of(fp: &Fingerprint) -> RangeInclusive<u64> {
 }
 
 /// Whether clients' records need the memory.
-fn lacks_room(store: &Store, scheme: &Scheme, answers: &Answers) -> bool {
-    let share = if is_urgent(&store.pool.space, &store.volume.uncompared) { 2 } else { 4 };
-    store.pool.open_bytes() > store.pool.memory.accountant.limit(Part::Dirty) / share
-        || store.pool.tables.open.is_due
-        || store.pool.is_behind()
-        || scheme.is_crowded(&store.pool, answers)
+fn lacks_room(parts: &Parts, scheme: &Scheme, answers: &Answers) -> bool {
+    let share = if is_urgent(&parts.pool.space, &parts.volume.to_compare) { 2 } else { 4 };
+    parts.pool.open_bytes() > parts.pool.memory.accountant.limit(Part::Dirty) / share
+        || parts.pool.tables.open.is_due
+        || parts.pool.is_behind()
+        || scheme.is_crowded(&parts.pool, answers)
 }

@@ -9,9 +9,9 @@ use crate::format::superblock::ScrubPart;
 use crate::format::unit;
 use crate::interface::Class;
 use crate::io::{Arrived, Io};
+use crate::pool::{Keys, Pool};
 use crate::schedule::Task;
 use crate::space::{GRANULE_BLOCKS, Space};
-use crate::store::{Keys, Pool};
 use crate::tables::Access;
 use crate::units::{BLOCK_BYTES, Pbn, count, index};
 

@@ -7,9 +7,9 @@ use crate::format::superblock::ScrubPart;
 use crate::format::unit;
 use crate::interface::Class;
 use crate::io::{Arrived, Io};
+use crate::pool::Keys;
 use crate::scheme::Scheme;
 use crate::space::Space;
-use crate::store::Keys;
 
 impl Scrub {
     /// Reads the next unit. Ends the scrub when there is none.

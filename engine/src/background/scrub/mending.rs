@@ -13,8 +13,8 @@ use crate::format::page::{PageId, Region};
 use crate::format::superblock::ScrubPart;
 use crate::interface::Notice;
 use crate::io::Io;
+use crate::pool::Pool;
 use crate::scheme::Scheme;
-use crate::store::Pool;
 use crate::tables::{AwaitedWrite, Tables};
 
 impl Scrub {

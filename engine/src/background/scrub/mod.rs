@@ -24,10 +24,10 @@ use crate::format::geometry::Geometry;
 use crate::format::superblock::{ScrubPart, ScrubProgress};
 use crate::interface::{Class, ScrubOrder};
 use crate::io::{Arrived, Io, IoFor};
+use crate::pool::{Medium, Pool};
 use crate::schedule::Task;
 use crate::scheme::Scheme;
 use crate::stats::{DamagedPiece, ScrubCounts};
-use crate::store::{Medium, Pool};
 use crate::units::{BLOCK_BYTES, Bytes, Time, index};
 use place::Place;
 use run::{Awaited, Expects, LookResult, NextUnit, Run};
@@ -132,9 +132,9 @@ impl Scrub {
     }
 
     /// Does a little of it.
-    pub fn go_on(&mut self, pool: &mut Pool, scheme: &mut Scheme) {
+    pub fn scrub_some(&mut self, pool: &mut Pool, scheme: &mut Scheme) {
         self.waits = self.reading.is_some();
-        self.place.go_on(pool, scheme);
+        self.place.save_or_report(pool, scheme);
         if self.rests(&pool.io, &pool.medium) || self.pause.is_some_and(|until| pool.io.now() < until) {
             return;
         }

@@ -10,9 +10,9 @@ use crate::format::geometry::Geometry;
 use crate::format::superblock::{ScrubFound, ScrubPart, ScrubProgress};
 use crate::interface::Notice;
 use crate::io::Io;
+use crate::pool::{Medium, Pool};
 use crate::scheme::Scheme;
 use crate::stats::ScrubCounts;
-use crate::store::{Medium, Pool};
 
 /// The superblock is written again when one part in this many of the volume was looked at since.
 const SAVED_PARTS: u64 = 64;
@@ -141,7 +141,7 @@ impl Place {
     }
 
     /// Begins an update of the superblock that is due, or reports the end.
-    pub fn go_on(&mut self, pool: &mut Pool, scheme: &mut Scheme) {
+    pub fn save_or_report(&mut self, pool: &mut Pool, scheme: &mut Scheme) {
         if !self.is_due(&pool.io, &pool.medium) {
             return;
         }
@@ -240,22 +240,22 @@ mod tests {
 
     #[test]
     fn a_superblock_has_a_place_only_when_all_before_it_is_durable() {
-        let mut store = crate::test_kit::store();
-        let mut place = Place::new(&store.pool);
+        let mut parts = crate::test_kit::parts();
+        let mut place = Place::new(&parts.pool);
         place.begin(1000);
-        assert_eq!(saved(&mut place, &store.pool.io, &mut store.pool.medium), Some(0), "the order");
-        place.advance(&store.pool.geometry, 2);
-        assert_eq!(saved(&mut place, &store.pool.io, &mut store.pool.medium), Some(2), "nothing was written since");
-        place.advance(&store.pool.geometry, 3);
-        let stamp = store.pool.io.durability.completed(true);
+        assert_eq!(saved(&mut place, &parts.pool.io, &mut parts.pool.medium), Some(0), "the order");
+        place.advance(&parts.pool.geometry, 2);
+        assert_eq!(saved(&mut place, &parts.pool.io, &mut parts.pool.medium), Some(2), "nothing was written since");
+        place.advance(&parts.pool.geometry, 3);
+        let stamp = parts.pool.io.durability.completed(true);
         assert_eq!(
-            saved(&mut place, &store.pool.io, &mut store.pool.medium),
+            saved(&mut place, &parts.pool.io, &mut parts.pool.medium),
             Some(2),
             "a read may have found what was written, and no flush has covered it"
         );
-        store.pool.io.durability.completed(true);
-        assert_eq!(saved(&mut place, &store.pool.io, &mut store.pool.medium), Some(2));
-        store.pool.io.durability.flushed(stamp);
-        assert_eq!(saved(&mut place, &store.pool.io, &mut store.pool.medium), Some(3), "the place of the update before");
+        parts.pool.io.durability.completed(true);
+        assert_eq!(saved(&mut place, &parts.pool.io, &mut parts.pool.medium), Some(2));
+        parts.pool.io.durability.flushed(stamp);
+        assert_eq!(saved(&mut place, &parts.pool.io, &mut parts.pool.medium), Some(3), "the place of the update before");
     }
 }

@@ -8,7 +8,7 @@ use crate::format::superblock::{ScrubPart, Superblock};
 use crate::format::{copies, pair_of};
 use crate::interface::Class;
 use crate::io::{Arrived, Io};
-use crate::store::Medium;
+use crate::pool::Medium;
 use crate::units::index;
 
 impl Scrub {

@@ -1,6 +1,6 @@
 //! The changes of a superblock while its volume is open.
 
-use super::{Lifetime, ProtectedRange, Superblock, Uncompared};
+use super::{Lifetime, ProtectedRange, Superblock, ToCompare};
 use crate::format::log_tail::{Barrier, LogTail};
 use crate::units::{Epoch, Pbn};
 
@@ -75,7 +75,7 @@ impl Superblock {
     }
 
     /// Says what is still to be compared out of line.
-    pub(crate) fn set_uncompared(&mut self, uncompared: Uncompared) {
-        self.uncompared = uncompared;
+    pub(crate) fn set_uncompared(&mut self, to_compare: ToCompare) {
+        self.to_compare = to_compare;
     }
 }

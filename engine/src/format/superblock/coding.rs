@@ -3,7 +3,7 @@
 use super::content::Superblock;
 use super::fields::{INCOMPATIBLE_KNOWN, INCOMPATIBLE_OTHER_UUID, STATE_CLEAN, STATE_GARBAGE_POSSIBLE, at};
 use super::parts::{
-    Features, Lifetime, Uncompared, decode_extents, decode_label, decode_protected, encode_extents, encode_label, encode_protected,
+    Features, Lifetime, ToCompare, decode_extents, decode_label, decode_protected, encode_extents, encode_label, encode_protected,
 };
 use super::scrub::{EndedScrubs, ScrubProgress};
 use super::settings::StartSettings;
@@ -58,7 +58,7 @@ impl Superblock {
         encode_protected(&self.protected, out);
         LogTail::encode(self.log_tail.as_ref(), at::LOG_TAIL.of_mut(out));
         at::GUARD_MS.set(out, u64::from(self.guard_ms));
-        self.uncompared.encode(out);
+        self.to_compare.encode(out);
         ScrubProgress::encode(self.scrub.as_ref(), out);
         self.ended_scrubs.encode(out);
         let checksum = crc32c::crc32c(&out[..at::CHECKSUM.offset]);
@@ -140,7 +140,7 @@ impl Superblock {
             protected: decode_protected(bytes)?,
             log_tail: LogTail::decode(at::LOG_TAIL.of(bytes))?,
             guard_ms: at::GUARD_MS.word(bytes),
-            uncompared: Uncompared::decode(bytes)?,
+            to_compare: ToCompare::decode(bytes)?,
             scrub: ScrubProgress::decode(bytes)?,
             ended_scrubs: EndedScrubs::decode(bytes),
         })

@@ -4,7 +4,7 @@ use super::fields::{
     INCOMPATIBLE_APART, INCOMPATIBLE_DEFAULTS, INCOMPATIBLE_GUARD, INCOMPATIBLE_LIVE_LOG, INCOMPATIBLE_OTHER_UUID, INCOMPATIBLE_SEAMS,
     INCOMPATIBLE_SLOTS, READ_ONLY_KNOWN,
 };
-use super::parts::{Features, Lifetime, ProtectedRange, Uncompared};
+use super::parts::{Features, Lifetime, ProtectedRange, ToCompare};
 use super::scrub::{EndedScrubs, ScrubProgress};
 use super::settings::StartSettings;
 use crate::fingerprint::{Algorithm, Fingerprinter};
@@ -57,7 +57,7 @@ pub struct Superblock {
     /// sets it.
     pub guard_ms: u32,
     /// The regions that are still to be compared out of line.
-    pub uncompared: Uncompared,
+    pub to_compare: ToCompare,
     /// The scrub that is under way, or paused.
     pub scrub: Option<ScrubProgress>,
     /// The scrubs that have ended.
@@ -91,7 +91,7 @@ impl Superblock {
             protected: Vec::new(),
             log_tail: None,
             guard_ms: 0,
-            uncompared: Uncompared::default(),
+            to_compare: ToCompare::default(),
             scrub: None,
             ended_scrubs: EndedScrubs::default(),
         }
@@ -195,7 +195,7 @@ impl Superblock {
     /// Describes the volume after it has grown.
     pub fn set_grown(&mut self, geometry: Geometry) {
         let [before, after] = [self.geometry.logical_blocks, geometry.logical_blocks].map(RegionSize::of);
-        self.uncompared = Uncompared { regions: self.uncompared.regions.grown(before, after), ..self.uncompared };
+        self.to_compare = ToCompare { regions: self.to_compare.regions.grown(before, after), ..self.to_compare };
         let parts = geometry.extents.iter().filter(|extent| extent.kind == ExtentKind::Data).count();
         self.features.incompatible |= if parts > 1 { INCOMPATIBLE_SEAMS } else { 0 };
         self.geometry = geometry;

@@ -58,7 +58,7 @@ impl Lifetime {
 
 /// The work out of line that is still to be done, as exact as the last superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Uncompared {
+pub struct ToCompare {
     /// The regions with LBNs that may have duplicates which nobody has looked for.
     pub regions: Regions,
     /// Somebody has asked for some of it.
@@ -77,7 +77,7 @@ pub struct ProtectedRange {
     pub is_found: bool,
 }
 
-impl Uncompared {
+impl ToCompare {
     pub(super) fn encode(&self, out: &mut [u8]) {
         at::UNCOMPARED.of_mut(out).copy_from_slice(&self.regions.encode());
         let flag = |set, bit| if set { bit } else { 0 };

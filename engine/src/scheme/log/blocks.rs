@@ -2,9 +2,9 @@
 //! still needs.
 
 use super::Log;
+use crate::pool::Medium;
 use crate::space::Space;
 use crate::stats::LogBlocks;
-use crate::store::Medium;
 use crate::tables::{Settle, Tables};
 use crate::units::{Pbn, count, index};
 

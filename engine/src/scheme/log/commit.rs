@@ -6,7 +6,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::entry::SHORT_NAME_SIZE;
 use crate::format::record::{EXTENT_BYTES_MAX, EXTENT_PART_BYTES_MAX, LINK_BYTES_MAX, RECORD_BYTES_MAX, Record};
 use crate::scheme::parts::{Content, MapPages};
-use crate::tables::Epoch as Records;
+use crate::tables::EpochRecords;
 use crate::units::{Lbn, Pbn};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -45,7 +45,7 @@ pub(crate) struct Commit {
     pub is_large: bool,
 }
 
-impl Records {
+impl EpochRecords {
     /// Whether the epoch, as far as it has come, is a large one: none of its blocks ride in units.
     pub fn is_large(&self) -> bool {
         self.new_blocks.len() > SMALL_BLOCKS_MAX || self.has_packs
@@ -53,7 +53,7 @@ impl Records {
 }
 
 impl Commit {
-    pub fn new(pending: BTreeSet<Pbn>, epoch: &Records, content: Content, map: VecDeque<u64>) -> Self {
+    pub fn new(pending: BTreeSet<Pbn>, epoch: &EpochRecords, content: Content, map: VecDeque<u64>) -> Self {
         Self {
             step: Step::Gather,
             content,
@@ -124,7 +124,7 @@ mod tests {
             let mut writer = UnitWriter::new(Vec::new());
             let room = writer.room_left();
             assert_eq!(writer.push(record.clone()), None);
-            let epoch = Records::new(Epoch(1));
+            let epoch = EpochRecords::new(Epoch(1));
             let commit = Commit { records: vec![record], ..Commit::new(BTreeSet::new(), &epoch, Content::none(), VecDeque::new()) };
             let (taken, counted) = (room - writer.room_left(), commit.record_bytes(|_| false));
             assert!(taken <= counted, "{taken} bytes, {counted} counted: {:?}", commit.records);

@@ -3,8 +3,8 @@
 use crate::class::Class;
 use crate::format::unit::{UnitHeader, UnitKind, UnitWriter};
 use crate::io::IoFor;
+use crate::pool::Pool;
 use crate::scheme::log::sealed::{number_of, sealed};
-use crate::store::Pool;
 use crate::units::{Epoch, Pbn};
 use std::collections::VecDeque;
 

@@ -5,7 +5,7 @@
 
 use super::limits::SMALL_BLOCKS_MAX;
 use crate::ledger::LogEpochs;
-use crate::tables::Epoch as Records;
+use crate::tables::EpochRecords;
 use crate::units::count;
 
 /// Counts of an epoch that commits.
@@ -22,7 +22,7 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    pub fn of(epoch: &Records) -> Self {
+    pub fn of(epoch: &EpochRecords) -> Self {
         let is_clients = !(epoch.points.is_empty() && epoch.ranges.is_empty() && epoch.cancelled.is_empty());
         Self { new_blocks: epoch.new_blocks.len(), is_clients, ..Self::default() }
     }

@@ -9,10 +9,10 @@ use crate::format::page::Region;
 use crate::format::places::{PLACES_BLOCKS_MAX, PLACES_MAX as RUNS_MAX, Places};
 use crate::format::record::RECORD_BYTES_MAX;
 use crate::io::Io;
+use crate::pool::Pool;
 use crate::schedule::{Blocked, Task};
 use crate::space::Space;
-use crate::store::Pool;
-use crate::tables::{Epoch, Tables};
+use crate::tables::{EpochRecords, Tables};
 use crate::units::{Pbn, count, index};
 
 /// The most places that are chosen in advance.
@@ -98,7 +98,7 @@ impl Log {
     /// The number of further records of the open epoch for which units at the reserved places have room.
     pub fn room_for_records(&self, tables: &Tables) -> usize {
         let is_unsent = self.commit.as_ref().is_some_and(|commit| !commit.is_sent());
-        let committing = tables.committing.as_ref().filter(|_| is_unsent).map_or(0, Epoch::records);
+        let committing = tables.committing.as_ref().filter(|_| is_unsent).map_or(0, EpochRecords::records);
         let units = self.places.len().saturating_sub(PLACES_LEFT_MIN);
         let units = units.saturating_sub(committing.div_ceil(RECORDS_A_UNIT));
         (units * RECORDS_A_UNIT).saturating_sub(tables.open.records())

@@ -4,7 +4,7 @@ use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
 use crate::format::unit::{UnitHeader, UnitWriter};
 use crate::io::Io;
-use crate::store::Keys;
+use crate::pool::Keys;
 use crate::units::Pbn;
 
 /// The number of units of an epoch or segment, as their headers have it.

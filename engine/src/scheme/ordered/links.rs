@@ -2,17 +2,17 @@
 
 use super::super::parts::{Progress, pages_in_flight_max};
 use super::{Commit, Step};
-use crate::answers::Journal;
+use crate::ack_journal::AckJournal;
 use crate::format::entry::MapEntry;
 use crate::format::page::{PageId, Region};
 use crate::interface::Trace;
 use crate::io::FlushFor;
-use crate::store::Pool;
+use crate::pool::Pool;
 use crate::tables::Tables;
 use crate::units::{Lbn, Pbn, index};
 
 impl Commit {
-    pub(super) fn step_links(&mut self, pool: &mut Pool, journal: &Journal) -> Progress {
+    pub(super) fn step_links(&mut self, pool: &mut Pool, journal: &AckJournal) -> Progress {
         let most = pages_in_flight_max(&pool.tables);
         self.map.begin_round();
         while self.map_writing.len() < most {
@@ -35,7 +35,7 @@ impl Commit {
     }
 
     /// Puts an epoch's ranges, then its points, on one map page, and sends it if that changed anything.
-    fn compose(&mut self, pool: &mut Pool, journal: &Journal, id: PageId) {
+    fn compose(&mut self, pool: &mut Pool, journal: &AckJournal, id: PageId) {
         let first = pool.geometry.first_lbn(id);
         let end = Lbn((first.0 + Region::Map.entries_per_page()).min(pool.geometry.logical_blocks));
         let Tables { pages, committing: Some(epoch), window, .. } = &mut pool.tables else { return };

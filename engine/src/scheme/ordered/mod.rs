@@ -11,12 +11,12 @@
 mod links;
 
 use super::parts::{Content, MapPages, Progress};
-use crate::answers::Journal;
+use crate::ack_journal::AckJournal;
 use crate::format::page::{PageId, Region};
 use crate::interface::{IoId, Trace};
 use crate::io::{FlushFor, Io};
-use crate::store::Pool;
-use crate::tables::{Epoch, Settle, Tables};
+use crate::pool::Pool;
+use crate::tables::{EpochRecords, Settle, Tables};
 use crate::units::Pbn;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -61,7 +61,7 @@ pub(crate) struct Commit {
 
 impl Commit {
     /// The commit of a sealed epoch that touches these map pages.
-    pub fn new(pool: &Pool, epoch: &Epoch, map: VecDeque<u64>) -> Self {
+    pub fn new(pool: &Pool, epoch: &EpochRecords, map: VecDeque<u64>) -> Self {
         let refs = epoch.refs_pages.iter().map(|&index| PageId { region: Region::Refs, index });
         let names = pool.tables.removals.unsent.keys().copied();
         Self {
@@ -90,7 +90,7 @@ impl Commit {
     }
 
     /// Continues the commit.
-    pub fn go_on(&mut self, pool: &mut Pool, journal: &Journal) -> Progress {
+    pub fn write_epoch(&mut self, pool: &mut Pool, journal: &AckJournal) -> Progress {
         match self.step {
             Step::Content => {}
             Step::Links => return self.step_links(pool, journal),
@@ -155,7 +155,7 @@ impl Commit {
     }
 
     /// Continues after a flush of the commit.
-    pub fn flushed(&mut self, pool: &mut Pool, journal: &Journal) -> Progress {
+    pub fn flushed(&mut self, pool: &mut Pool, journal: &AckJournal) -> Progress {
         if self.step == Step::FlushTwo {
             return Ok(true);
         }
@@ -169,7 +169,7 @@ impl Commit {
     }
 
     /// Step 3: the epoch is durable, and decrements and fingerprints may enter their pages.
-    pub fn end(self, settle: &mut Settle, epoch: &mut Epoch) {
+    pub fn end(self, settle: &mut Settle, epoch: &mut EpochRecords) {
         settle.unlink(self.unlinked);
         settle.insert_later(std::mem::take(&mut epoch.new_blocks), epoch.number.0);
         settle.name(std::mem::take(&mut epoch.named));

@@ -9,9 +9,9 @@ use crate::format::geometry::Geometry;
 use crate::format::sieve_page::{HEADER_BYTES, header};
 use crate::interface::Class;
 use crate::io::{Io, IoFor};
+use crate::pool::Pool;
 use crate::schedule::Blocked;
 use crate::space::Space;
-use crate::store::Pool;
 use crate::units::{BLOCK_SIZE, Pbn, count, index};
 
 /// The most pages of one read.

@@ -7,9 +7,9 @@ use crate::format::geometry::Geometry;
 use crate::format::page::Region;
 use crate::interface::Class;
 use crate::io::{Arrived, Io, IoFor};
+use crate::pool::Pool;
 use crate::schedule::Blocked;
 use crate::space::GRANULE_BLOCKS;
-use crate::store::Pool;
 use crate::tables::{Access, Tables};
 use crate::units::{BLOCK_SIZE, Pbn, count, index};
 
@@ -33,7 +33,7 @@ impl Sieve {
     }
 
     /// Goes on with the pass that is under way. Nothing is read while `is_reading`.
-    pub fn go_on(&mut self, pool: &mut Pool, is_reading: bool) -> Sifted {
+    pub fn sift(&mut self, pool: &mut Pool, is_reading: bool) -> Sifted {
         let done = match self.step {
             None => Ok(Sifted::Over),
             Some(Step::Await(epoch)) if !pool.tables.is_durable(epoch) => Ok(Sifted::Commits),

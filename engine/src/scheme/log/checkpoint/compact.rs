@@ -20,6 +20,7 @@ use crate::format::record::{LATER_BYTES_MAX, RECORD_BYTES_MAX, Record};
 use crate::format::unit::{UNIT_ROOM_BYTES, UnitWriter};
 use crate::io::{Io, Stage};
 use crate::memory::Part;
+use crate::pool::Pool;
 use crate::schedule::Task;
 use crate::scheme::log::Log;
 use crate::scheme::log::checkpoint_state::{Checkpoint, CheckpointStep};
@@ -27,7 +28,6 @@ use crate::scheme::log::copies::{Copies, Segments};
 use crate::scheme::log::places::{PLACES_FRACTION, first_runs};
 use crate::scheme::log::records::record_of;
 use crate::scheme::parts::{Reached, Step};
-use crate::store::Pool;
 use crate::tables::Live;
 use crate::units::{BLOCK_BYTES, Epoch, count, index};
 

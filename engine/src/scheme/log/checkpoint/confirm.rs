@@ -10,9 +10,9 @@
 //! 4. Where no epoch comes, a superblock confirms the last one: its log tail stays where it is, and it records how far units are flushed.
 
 use crate::format::log_tail::LogTail;
+use crate::pool::Pool;
 use crate::schedule::Task;
 use crate::scheme::log::Log;
-use crate::store::Pool;
 use crate::units::Epoch;
 
 impl Log {

@@ -1,9 +1,9 @@
 //! The log's part of the superblock when the volume opens, closes, and changes to mode `ordered`.
 
 use crate::format::log_tail::{Barrier, Compacted};
+use crate::pool::Medium;
 use crate::scheme::log::Log;
 use crate::settings::{Compression, Settings};
-use crate::store::Medium;
 use crate::tables::Tables;
 
 impl Log {

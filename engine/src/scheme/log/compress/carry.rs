@@ -14,10 +14,10 @@ use crate::format::geometry::Geometry;
 use crate::format::record::Record;
 use crate::format::unit::{CARRIER_BYTES, SLOT_BYTES};
 use crate::map::Map;
+use crate::pool::Pool;
 use crate::scheme::log::Log;
 use crate::scheme::log::commit::Commit;
 use crate::space::{PendingBlock, Space};
-use crate::store::Pool;
 use crate::tables::Tables;
 use crate::units::{Epoch, Pbn};
 use std::cmp::Reverse;
@@ -129,7 +129,7 @@ pub(super) struct Moving {
 /// Takes a held block to another place: the index names that place, unless the block's policy keeps it out, and the count of its own block
 /// becomes 0.
 pub(super) fn take_away(pool: &mut Pool, epoch: Epoch, block: Pbn, to: Pbn) -> Moving {
-    let pending = pool.space.pending.remove(block).and_then(|pending| Some((pending.held.clone()?, pending)));
+    let pending = pool.space.pending.remove(block).and_then(|pending| Some((pending.content.clone()?, pending)));
     let held = pool.contents.held.remove(epoch, block).zip(pending);
     let (HeldBlock { state, policy, .. }, (content, pending)) = held.expect("a held block is pending, and has its content");
     pool.index.remove(&pending.fingerprint, block);

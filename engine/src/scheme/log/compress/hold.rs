@@ -8,7 +8,8 @@
 //! 3. Held content is copied where it would keep the memory of a whole request, and counts in the account of memory.
 //! 4. In a stream of large epochs whose packs save nothing, little is compressed (`estimate.rs`), until packs save something again.
 
-use crate::answers::{Answers, Journal, SlotContent};
+use crate::ack_journal::{AckJournal, SlotContent};
+use crate::answers::Answers;
 use crate::buffer::Slice;
 use crate::charge::Memory;
 use crate::contents::{Contents, HeldBlock, HeldState};
@@ -18,11 +19,11 @@ use crate::interface::{Action, IoId};
 use crate::io::{Io, IoFor};
 use crate::memory::Part;
 use crate::policy::Policy;
+use crate::pool::Pool;
 use crate::scheme::log::Log;
 use crate::scheme::log::limits::SMALL_BLOCKS_MAX;
 use crate::settings::{Compression, Settings};
 use crate::space::Space;
-use crate::store::Pool;
 use crate::units::{BLOCK_BYTES, Epoch, Lbn, Pbn, count, index};
 
 /// Bytes charged for each held block, besides its content: room for what it compresses to.
@@ -44,14 +45,14 @@ impl Log {
     pub fn holds_enough(&self, pool: &Pool, answers: &Answers) -> bool {
         // Half of the room is left to a request of many blocks.
         let is_half_full = pool.contents.held.len() * 2 >= held_blocks_max(&pool.memory);
-        let wants_packs = is_half_full || answers.journal.wants_packs(&pool.settings);
-        wants_packs && pool.contents.held.asks(pool.tables.open.number) || answers.journal.waits_for_content(&pool.settings)
+        let wants_packs = is_half_full || answers.ack_journal.wants_packs(&pool.settings);
+        wants_packs && pool.contents.held.asks(pool.tables.open.number) || answers.ack_journal.waits_for_content(&pool.settings)
     }
 
     /// Holds back the content of a new block of the open epoch, which has a fingerprint, if it may. Returns the content to be kept.
     pub fn hold_back(&mut self, pool: &mut Pool, answers: &Answers, lbn: Lbn, pbn: Pbn, slice: &Slice, policy: Policy) -> Option<Slice> {
         let is_small = !pool.tables.open.is_large();
-        if !may_hold_back(pool, &answers.journal, is_small) {
+        if !may_hold_back(pool, &answers.ack_journal, is_small) {
             return None;
         }
         let epoch = pool.tables.open.number;
@@ -80,7 +81,7 @@ impl Log {
         let Some(epoch) = pool.contents.held.answer(io, pbn, data) else { return };
         if !pool.contents.held.asks(epoch) {
             if !Self::is_to_be_packed(&pool.tables, &pool.settings, epoch) {
-                send_held(pool, &mut answers.journal, epoch, |state| !matches!(state, HeldState::Compressed(_)));
+                send_held(pool, &mut answers.ack_journal, epoch, |state| !matches!(state, HeldState::Compressed(_)));
             }
             pool.tables.commit_may_go_on(&mut pool.io);
         }
@@ -90,7 +91,7 @@ impl Log {
     /// The open epoch has grown. If it is a small one no more, none of its blocks ride in a unit.
     pub fn release_large_epoch(&mut self, pool: &mut Pool, answers: &mut Answers) {
         if pool.tables.open.new_blocks.len() == SMALL_BLOCKS_MAX + 1 && pool.settings.compression != Compression::All {
-            send_held(pool, &mut answers.journal, pool.tables.open.number, |_| true);
+            send_held(pool, &mut answers.ack_journal, pool.tables.open.number, |_| true);
         }
     }
 
@@ -98,13 +99,13 @@ impl Log {
     pub fn release_epoch_of_packs(&mut self, pool: &mut Pool, answers: &mut Answers) {
         pool.tables.open.gets_packs();
         if pool.settings.compression != Compression::All {
-            send_held(pool, &mut answers.journal, pool.tables.open.number, |_| true);
+            send_held(pool, &mut answers.ack_journal, pool.tables.open.number, |_| true);
         }
     }
 }
 
 /// Whether content of a new block of the open epoch may be held back. `small`: the epoch is a small one.
-fn may_hold_back(pool: &Pool, journal: &Journal, small: bool) -> bool {
+fn may_hold_back(pool: &Pool, journal: &AckJournal, small: bool) -> bool {
     let may = pool.settings.compression != Compression::Off;
     let should = small || pool.settings.compression == Compression::All;
     // Where memory, or the acknowledgement journal, is short of room, content goes at once.
@@ -118,7 +119,7 @@ fn copy(io: &Io, slice: &Slice) -> Slice {
 }
 
 /// Sends the held blocks of an epoch that `wants` accepts to their own blocks.
-pub fn send_held(pool: &mut Pool, journal: &mut Journal, epoch: Epoch, wants: impl Fn(&HeldState) -> bool) {
+pub fn send_held(pool: &mut Pool, journal: &mut AckJournal, epoch: Epoch, wants: impl Fn(&HeldState) -> bool) {
     let goes: Vec<Pbn> = pool.contents.held.of(epoch).filter(|(_, held)| wants(&held.state)).map(|(pbn, _)| pbn).collect();
     let contents =
         goes.into_iter().map(|pbn| (pbn, take_held(&pool.space, &mut pool.contents, &pool.settings, journal, epoch, pbn))).collect();
@@ -130,11 +131,11 @@ pub(super) fn take_held(
     space: &Space,
     contents: &mut Contents,
     settings: &Settings,
-    journal: &mut Journal,
+    journal: &mut AckJournal,
     epoch: Epoch,
     pbn: Pbn,
 ) -> Slice {
-    let pending = space.pending.get(pbn).and_then(|pending| Some((pending.held.clone()?, pending.fingerprint)));
+    let pending = space.pending.get(pbn).and_then(|pending| Some((pending.content.clone()?, pending.fingerprint)));
     let held = contents.held.remove(epoch, pbn).zip(pending);
     let (HeldBlock { lbns, .. }, (content, fingerprint)) = held.expect("a held block is pending, and has its content");
     journal.content_goes_to(

@@ -11,19 +11,20 @@
 use super::carry::{Moving, counts_now, free_unwritten, take_away, take_rider};
 use super::hold::{held_blocks_max, take_held};
 use super::rider::Rider;
-use crate::answers::{Answers, Journal, SlotContent};
+use crate::ack_journal::{AckJournal, SlotContent};
+use crate::answers::Answers;
 use crate::buffer::Slice;
 use crate::contents::{Contents, HeldState};
 use crate::fingerprint::Fingerprint;
 use crate::format::entry::{FingerprintEntry, Kind, MapEntry};
 use crate::format::unit::{SLOT_BYTES, SLOTS_MAX, UNIT_ROOM_BYTES, UnitHeader, UnitKind, UnitWriter};
 use crate::policy::Stream;
+use crate::pool::Pool;
 use crate::scheme::log::Log;
 use crate::scheme::log::estimate::TRIAL_BLOCKS;
 use crate::scheme::log::sealed::sealed;
 use crate::settings::{Compression, Settings};
 use crate::space::PendingBlock;
-use crate::store::Pool;
 use crate::tables::Tables;
 use crate::units::{Epoch, Lbn, Pbn, index};
 use std::cmp::Reverse;
@@ -102,20 +103,20 @@ impl Log {
         if !Self::is_to_be_packed(&pool.tables, &pool.settings, epoch) {
             return;
         }
-        let wants_packs = answers.journal.wants_packs(&pool.settings);
+        let wants_packs = answers.ack_journal.wants_packs(&pool.settings);
         let most = held_blocks_max(&pool.memory);
-        let ring = if pool.settings.facts.keeps_journal { index(answers.journal.contents_max(&pool.settings)) } else { usize::MAX };
+        let ring = if pool.settings.facts.keeps_journal { index(answers.ack_journal.contents_max(&pool.settings)) } else { usize::MAX };
         let batch = if self.estimate.pays() { BATCH_BLOCKS } else { TRIAL_BLOCKS }.min(most / 2).min(ring / 2);
         let counts = pool.contents.held.counts(epoch);
         let answered = counts.held - counts.asked;
         if wants_packs && answered > 0 {
-            return self.pack(pool, &mut answers.journal);
+            return self.pack(pool, &mut answers.ack_journal);
         }
         if answered >= batch && counts.unseen >= NEIGHBOURS.min(most / 4) {
             // Each attempt looks at all held blocks. The next one follows when others have come.
             pool.contents.held.looked_at(epoch);
             if pool.contents.held.answered(epoch).count() >= batch {
-                self.pack(pool, &mut answers.journal);
+                self.pack(pool, &mut answers.ack_journal);
             }
         }
     }
@@ -129,14 +130,14 @@ impl Log {
     pub fn pack_before_seal(&mut self, pool: &mut Pool, answers: &mut Answers) {
         let epoch = pool.tables.open.number;
         if Self::is_to_be_packed(&pool.tables, &pool.settings, epoch) {
-            self.pack(pool, &mut answers.journal);
+            self.pack(pool, &mut answers.ack_journal);
             // The rest is still being compressed.
-            super::send_held(pool, &mut answers.journal, epoch, |_| true);
+            super::send_held(pool, &mut answers.ack_journal, epoch, |_| true);
         }
     }
 
     /// Packs the compressed blocks that the open epoch holds back, and sends the others.
-    fn pack(&mut self, pool: &mut Pool, journal: &mut Journal) {
+    fn pack(&mut self, pool: &mut Pool, journal: &mut AckJournal) {
         let epoch = pool.tables.open.number;
         let (mut by_stream, mut others) = (BTreeMap::<Stream, Packable>::new(), Vec::new());
         let mut incompressible = 0;
@@ -203,7 +204,7 @@ impl Packable {
 /// Assigns packs and whole blocks to the longest free runs. A block that lies in one of these stays there.
 fn place(
     pool: &mut Pool,
-    journal: &mut Journal,
+    journal: &mut AckJournal,
     epoch: Epoch,
     packs: Vec<Vec<CompressedBlock>>,
     whole: Vec<MappedBlock>,
@@ -226,7 +227,7 @@ fn place(
 }
 
 /// Puts a block that was held back at its new place. Returns its content.
-fn put_at(pool: &mut Pool, journal: &mut Journal, lbns: Vec<Lbn>, pbn: Pbn, moving: Moving) -> Slice {
+fn put_at(pool: &mut Pool, journal: &mut AckJournal, lbns: Vec<Lbn>, pbn: Pbn, moving: Moving) -> Slice {
     let Moving { pending, content, counted, .. } = moving;
     counts_now(&mut pool.tables, &mut pool.space, &pool.geometry, pbn, counted, false);
     let lies = map_to(&mut pool.tables, lbns, (pbn, 0), pending.fingerprint);
@@ -251,7 +252,7 @@ fn take_riders(pool: &mut Pool, epoch: Epoch, blocks: Vec<CompressedBlock>, plac
     blocks.into_iter().map(take).collect()
 }
 
-fn make_pack(pool: &mut Pool, journal: &mut Journal, epoch: Epoch, pbn: Pbn, riders: Vec<PackedRider>) -> Slice {
+fn make_pack(pool: &mut Pool, journal: &mut AckJournal, epoch: Epoch, pbn: Pbn, riders: Vec<PackedRider>) -> Slice {
     let mut writer = UnitWriter::new(Vec::new());
     let mut counts = 1;
     let mut lies = Vec::with_capacity(riders.len());
@@ -269,7 +270,9 @@ fn make_pack(pool: &mut Pool, journal: &mut Journal, epoch: Epoch, pbn: Pbn, rid
         UnitHeader { kind: UnitKind::Pack, incarnation, sequence: 0, epoch, unit: 0, units: 1, flushed_upto: 0, content_flushed: true };
     let (block, authenticator) = sealed(&pool.io, &pool.keys, writer, &header, pbn);
     let held = Some(block.clone());
-    pool.space.pending.insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true });
+    pool.space
+        .pending
+        .insert(pbn, PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), content: held, waits: true });
     pool.tables.open.gets_packs();
     block
 }

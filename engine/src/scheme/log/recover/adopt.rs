@@ -1,15 +1,15 @@
 //! The scanned log becomes the log of the volume.
 
+use super::log_end::LogEnd;
 use super::reading::Contents;
 use super::scan::{ScanEnd, ScannedUnit};
-use super::settle::Settling;
 use super::verify::Verification;
 use super::{Damaged, Opening, State};
 use crate::map::Map;
+use crate::pool::Pool;
 use crate::scheme::log::copies::Segments;
 use crate::scheme::log::{Log, LogUnit};
 use crate::space::SchemeBlock;
-use crate::store::Pool;
 use crate::tables::{Committed, Tables, UnlinkedRecords};
 use crate::units::{Epoch, Pbn};
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ impl Opening {
         let confirmed = if needs_closing { ended.epoch } else { ended.confirmed };
         pool.tables.keep_records(Committed::new(live, ended.epoch, confirmed));
         let closing = needs_closing.then(|| ended.closing(wrong));
-        self.state = State::Settling(Settling::new(closing, ended.is_closed(), to_rewrite));
+        self.state = State::Ending(LogEnd::new(closing, ended.is_closed(), to_rewrite));
         let last = pool.medium.epoch_is_durable(ended.epoch_seen);
         pool.tables.open_after(last);
         Box::new(log)

@@ -6,7 +6,7 @@ use super::verify::Verification;
 use super::{Opened, Opening, State};
 use crate::buffer::Slice;
 use crate::interface::Notice;
-use crate::store::Pool;
+use crate::pool::Pool;
 use crate::units::Pbn;
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ impl Opening {
         let is_beyond = |&(sequence, (pbn, _)): &(u64, (Pbn, Slice))| sequence > ended.flushed && ended.place_of(sequence) == Some(pbn);
         let units = units.into_iter().filter(is_beyond).map(|(_, unit)| unit).collect();
         self.state = State::Verifying(Verification::new(ended, live, units));
-        self.go_on(pool)
+        self.read_log(pool)
     }
 }
 

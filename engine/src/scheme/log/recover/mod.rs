@@ -8,13 +8,14 @@
 //!    crashes during recoveries do not fill it: instead the superblock records that no unit from before this opening counts behind that.
 //! 4. Units and content that count and may not have been flushed are written again, and flushed before the closing unit confirms them: a
 //!    block that was discarded before, and whose write was lost, may be read as its new content once, and as something else the next time.
-//! 5. Of a damaged log only what is proved is served (`store/proved.rs`), and the volume is read-only.
+//! 5. Of a damaged log only what is proved is served (`pool/proved.rs`), and the volume is read-only.
 //! 6. Records for which memory has no room enter pages during the scan, as far as they count for certain (`overflow.rs`).
 
 mod adopt;
 mod compacted;
 mod damage;
 mod limits;
+mod log_end;
 mod notices;
 mod overflow;
 mod progress;
@@ -23,7 +24,6 @@ mod replay;
 mod scan;
 #[cfg(test)]
 mod scan_tests;
-mod settle;
 mod verify;
 
 pub(crate) use limits::Limits;
@@ -37,13 +37,13 @@ use crate::format::log_tail::LogTail;
 use crate::interface::{Class, Notice};
 use crate::io::Io;
 use crate::io::{Arrived, IoFor, READ_RETRIES};
-use crate::store::Medium;
-use crate::store::Pool;
+use crate::pool::Medium;
+use crate::pool::Pool;
 use crate::tables::UnlinkedRecords;
 use crate::units::{Bytes, Epoch, Time};
+use log_end::LogEnd;
 use notices::ProgressReports;
 use reading::{ReadResult, Reading};
-use settle::Settling;
 use std::collections::BTreeMap;
 use verify::Verification;
 
@@ -85,12 +85,12 @@ enum State {
     Overflowing(Reading),
     Verifying(Verification),
     /// The log is read.
-    Settling(Settling),
+    Ending(LogEnd),
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self::Settling(Settling::default())
+        Self::Ending(LogEnd::default())
     }
 }
 
@@ -122,9 +122,9 @@ impl Opening {
     ///
     /// # Errors
     /// The log is damaged.
-    pub fn go_on(&mut self, pool: &mut Pool) -> Opened {
+    pub fn read_log(&mut self, pool: &mut Pool) -> Opened {
         match std::mem::take(&mut self.state) {
-            State::Reading(mut reading) => match reading.go_on(pool) {
+            State::Reading(mut reading) => match reading.read_some(pool) {
                 ReadResult::Waits => Ok(self.wait(State::Reading(reading))),
                 ReadResult::Full => Ok(Found::Log(self.begin_overflow(&mut pool.io, &mut pool.tables, reading))),
                 ReadResult::End => self.scan_is_over(pool, reading),
@@ -137,7 +137,7 @@ impl Opening {
                     self.wait(State::Verifying(verification))
                 })
             }
-            state @ (State::Overflowing(_) | State::Settling(_)) => Ok(self.wait(state)),
+            state @ (State::Overflowing(_) | State::Ending(_)) => Ok(self.wait(state)),
         }
     }
 
@@ -167,7 +167,7 @@ impl Opening {
             (State::Verifying(verification), IoFor::PageForVerification(id)) => verification.page_arrived(pool, id, &arrived.buffer),
             _ => {}
         }
-        self.go_on(pool)
+        self.read_log(pool)
     }
 
     /// Retries a failed read, twice for each block. A block that cannot be read may hold what was acknowledged last, so it is not the end
@@ -199,17 +199,17 @@ impl Opening {
     pub fn bytes(&self) -> u64 {
         match &self.state {
             State::Reading(Reading { live, .. }) | State::Verifying(Verification { live, .. }) => live.bytes(),
-            State::Overflowing(_) | State::Settling(_) => 0,
+            State::Overflowing(_) | State::Ending(_) => 0,
         }
     }
 
     /// The work that follows the reading, once that is over.
-    pub fn settling(&mut self) -> Option<&mut Settling> {
-        if let State::Settling(settling) = &mut self.state { Some(settling) } else { None }
+    pub fn log_end(&mut self) -> Option<&mut LogEnd> {
+        if let State::Ending(end) = &mut self.state { Some(end) } else { None }
     }
 
     /// Whether the places are chosen: then the opening may wait for the end of a checkpoint.
     pub fn is_ready(&mut self) -> bool {
-        self.settling().is_some_and(|settling| settling.is_ready)
+        self.log_end().is_some_and(|end| end.is_ready)
     }
 }

@@ -20,7 +20,7 @@ impl Opening {
             State::Reading(Reading { scan, live, .. }) => (Some(scan.ahead()), live.len()),
             State::Overflowing(Reading { scan, .. }) => (Some(scan.ahead()), committed()),
             State::Verifying(Verification { live, .. }) => (None, live.len()),
-            State::Settling(_) => (None, committed()),
+            State::Ending(_) => (None, committed()),
         };
         let units_most = ahead.map_or(units, |ahead| settings.knobs.checkpoint_beyond.max(units + ahead));
         Some(Progress { units, units_most, records: live + self.overflowed, records_on_pages: self.overflowed })

@@ -6,9 +6,9 @@ use crate::charge::Memory;
 use crate::format::unit::{UnitKind, open};
 use crate::interface::Class;
 use crate::io::{Io, IoFor, LogUnit};
+use crate::pool::{Keys, Pool};
 use crate::scheme::log::checkpoint::are_too_many;
 use crate::settings::Settings;
-use crate::store::{Keys, Pool};
 use crate::tables::UnlinkedRecords;
 use crate::units::Pbn;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl Reading {
     }
 
     /// Requests the units that are known.
-    pub fn go_on(&mut self, pool: &mut Pool) -> ReadResult {
+    pub fn read_some(&mut self, pool: &mut Pool) -> ReadResult {
         let is_full = self.is_full(&pool.io, &pool.memory, &pool.settings);
         while self.reads < READS_MAX && !is_full {
             let Some((which, pbn)) = self.scan.ask() else { break };

@@ -12,7 +12,7 @@ use crate::format::geometry::Geometry;
 use crate::format::page::{self, PageId, SECTORS};
 use crate::interface::{Class, Notice};
 use crate::io::{Arrived, Io, IoFor};
-use crate::store::{Keys, Pool};
+use crate::pool::{Keys, Pool};
 use crate::tables::UnlinkedRecords;
 use crate::units::{BLOCK_SIZE, Epoch, Pbn};
 use std::collections::BTreeSet;

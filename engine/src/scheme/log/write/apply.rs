@@ -2,8 +2,8 @@
 
 use crate::fingerprint::Fingerprint;
 use crate::format::record::Record;
+use crate::pool::Pool;
 use crate::scheme::log::records::PendingEntries;
-use crate::store::Pool;
 use crate::tables::effect::Effect;
 use crate::units::{Epoch, Pbn};
 

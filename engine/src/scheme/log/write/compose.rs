@@ -11,13 +11,13 @@ use crate::format::record::Record;
 use crate::format::unit::{CARRIER_PLACES_MAX, UnitKind, UnitWriter};
 use crate::interface::Class;
 use crate::io::IoFor;
+use crate::pool::Pool;
 use crate::scheme::log::Log;
 use crate::scheme::log::commit::Commit;
 use crate::scheme::log::compress::Rider;
 use crate::scheme::log::places::runs;
 use crate::scheme::log::sealed::number_of;
 use crate::space::PendingBlock;
-use crate::store::Pool;
 use crate::units::{Pbn, count};
 
 impl Log {
@@ -35,7 +35,8 @@ impl Log {
             let (pbn, block, authenticator) = self.next_unit(pool, writer, epoch, (unit, units), content_flushed);
             if is_carrier {
                 let held = Some(block.clone());
-                let pending = PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), held, waits: true };
+                let pending =
+                    PendingBlock { kind: Kind::Carrier, fingerprint: authenticator, epoch: epoch.get(), content: held, waits: true };
                 pool.space.pending.insert(pbn, pending);
                 commit.carriers.push((pbn, authenticator));
             }
@@ -77,7 +78,7 @@ impl Log {
     /// Continues after a write of units at neighbouring places. `good`: they are on the device.
     pub fn units_written(&mut self, pool: &mut Pool, units: usize, carriers: Vec<Pbn>, good: bool) {
         for pbn in carriers {
-            let in_flight = pool.space.pending.get_mut(pbn).and_then(|pending| Some((pending.held.take()?, pending.waits)));
+            let in_flight = pool.space.pending.get_mut(pbn).and_then(|pending| Some((pending.content.take()?, pending.waits)));
             let (content, waits) = in_flight.expect("a carrier in flight is pending, and has its content");
             if !good {
                 continue;

@@ -132,12 +132,12 @@ fn removals(blocks: &BTreeSet<Pbn>) -> Vec<Record> {
 mod tests {
     use super::*;
     use crate::scheme::parts::Content;
-    use crate::tables::Epoch as Records;
+    use crate::tables::EpochRecords;
     use crate::units::Epoch;
     use std::collections::VecDeque;
 
     fn empty() -> Commit {
-        Commit::new(BTreeSet::new(), &Records::new(Epoch(1)), Content::none(), VecDeque::new())
+        Commit::new(BTreeSet::new(), &EpochRecords::new(Epoch(1)), Content::none(), VecDeque::new())
     }
 
     #[test]

@@ -26,24 +26,24 @@ use crate::format::record::Record;
 use crate::interface::{IoId, Trace};
 use crate::io::{FlushFor, Io};
 use crate::ledger::RIDES_BYTES_MAX;
+use crate::pool::Pool;
 use crate::schedule::Task;
 use crate::scheme::parts::{Content, Progress};
 use crate::settings::Settings;
 use crate::space::GRANULE_BLOCKS;
-use crate::store::Pool;
-use crate::tables::Epoch as Records;
+use crate::tables::EpochRecords;
 use crate::units::{Epoch, Pbn};
 use std::collections::{BTreeSet, VecDeque};
 
 impl Log {
     /// Begins to commit a sealed epoch, which touches these map pages.
-    pub fn begin_commit(&mut self, pool: &mut Pool, epoch: &mut Records, map: VecDeque<u64>) {
+    pub fn begin_commit(&mut self, pool: &mut Pool, epoch: &mut EpochRecords, map: VecDeque<u64>) {
         let pending = pending_blocks(pool, epoch);
         self.commit = Some(Commit::new(pending, epoch, Content::under_way(&pool.io, &pool.contents), map));
     }
 
     /// Continues the commit.
-    pub fn go_on(&mut self, pool: &mut Pool, answers: &mut Answers) -> Progress {
+    pub fn write_epoch(&mut self, pool: &mut Pool, answers: &mut Answers) -> Progress {
         let Some(mut commit) = self.commit.take() else { return Ok(false) };
         let progress = commit.step_gather(pool).map(|is_gathered| match commit.step {
             _ if !is_gathered => false,
@@ -61,7 +61,7 @@ impl Log {
     pub fn commit_flushed(&mut self, pool: &mut Pool, answers: &mut Answers) -> Progress {
         let Some(commit) = self.commit.as_mut().filter(|commit| commit.step == Step::FlushContent) else { return Ok(true) };
         commit.step = Step::Units;
-        self.go_on(pool, answers)
+        self.write_epoch(pool, answers)
     }
 
     /// Notes that a write of content has ended.
@@ -97,7 +97,7 @@ impl Log {
             commit.count_riders(&pool.contents, epoch, &carriers);
             let riders = self.carry(commit, pool, epoch, &carriers);
             // Content that does not ride goes to its own blocks. Then all content of the epoch is under way or written.
-            send_held(pool, &mut answers.journal, epoch, |_| true);
+            send_held(pool, &mut answers.ack_journal, epoch, |_| true);
             commit.content = Content::under_way(&pool.io, &pool.contents);
             self.send_units(commit, pool, riders);
         }
@@ -135,7 +135,7 @@ impl Log {
     }
 
     /// Ends the commit of a durable epoch: its effects enter the pages, and its unlinked blocks are kept.
-    pub fn end_commit(&mut self, pool: &mut Pool, epoch: &mut Records) {
+    pub fn end_commit(&mut self, pool: &mut Pool, epoch: &mut EpochRecords) {
         let Some(commit) = self.commit.take().filter(Commit::is_sent) else { return };
         let (number, removed) = (epoch.number, std::mem::take(&mut epoch.removed).into_iter().collect());
         commit.counts.enter(&mut pool.io.ledger.log_epochs, commit.sent);
@@ -212,7 +212,7 @@ impl Commit {
 
 /// The new blocks of an epoch, which its records are to name. A block that no LBN of the epoch means any more dies here: no unit names it,
 /// so nothing may link to it from now on.
-fn pending_blocks(pool: &mut Pool, epoch: &mut Records) -> BTreeSet<Pbn> {
+fn pending_blocks(pool: &mut Pool, epoch: &mut EpochRecords) -> BTreeSet<Pbn> {
     let is_alive = |pbn: &&Pbn| pool.space.pending.get(**pbn).is_some_and(|pending| pending.waits && pending.epoch == epoch.number.0);
     let mut pending: BTreeSet<Pbn> = epoch.new_blocks.iter().filter(is_alive).copied().collect();
     // Where counts on the medium are wrong, a block without a link may be alive.

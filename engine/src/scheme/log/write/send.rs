@@ -3,9 +3,9 @@
 use crate::buffer::Slice;
 use crate::fingerprint::Fingerprint;
 use crate::format::unit::{UnitHeader, UnitKind, UnitWriter};
+use crate::pool::Pool;
 use crate::scheme::log::sealed::sealed;
 use crate::scheme::log::{Log, LogUnit};
-use crate::store::Pool;
 use crate::units::{Epoch, Pbn};
 
 impl Log {

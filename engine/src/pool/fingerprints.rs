@@ -18,7 +18,7 @@ use crate::io::Stage;
 use crate::policy::Policy;
 use crate::space::GRANULE_BLOCKS;
 use crate::tables::Access;
-use crate::tables::Epoch;
+use crate::tables::EpochRecords;
 use crate::units::{BLOCK_SIZE, Lbn, Pbn, count, index};
 
 impl Pool {
@@ -63,7 +63,7 @@ impl Pool {
 
     /// Whether a restored fingerprint of a block has not entered its page yet.
     pub fn is_being_named(&self, pbn: Pbn) -> bool {
-        let is_named = |epoch: &Epoch| epoch.named.contains_key(&pbn);
+        let is_named = |epoch: &EpochRecords| epoch.named.contains_key(&pbn);
         is_named(&self.tables.open) || self.tables.committing.as_ref().is_some_and(is_named) || self.settle.names(pbn)
     }
 

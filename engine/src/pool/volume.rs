@@ -3,7 +3,7 @@
 use super::shares::IndexShares;
 use crate::adaptation::Adaptation;
 use crate::format::superblock::Superblock;
-use crate::index::{Skipped, Uncompared};
+use crate::index::{Skipped, ToCompare};
 use crate::settings::Settings;
 use crate::units::{Blocks, Time};
 
@@ -12,17 +12,17 @@ pub(crate) struct Volume {
     /// The blocks that clients may address.
     pub blocks: Blocks,
     pub skipped: Skipped,
-    pub uncompared: Uncompared,
+    pub to_compare: ToCompare,
     pub adaptation: Adaptation,
 }
 
 impl Volume {
     pub(super) fn new(superblock: &Superblock, settings: &Settings, shares: &IndexShares, now: Time) -> Self {
         let logical_blocks = superblock.geometry.logical_blocks;
-        let uncompared = Uncompared::new(superblock, settings.knobs.skipped_save_ms);
+        let to_compare = ToCompare::new(superblock, settings.knobs.skipped_save_ms);
         let mut skipped = Skipped::new(shares.skipped, logical_blocks, shares.sieve > 0);
-        skipped.restore(uncompared.skipped(), now);
+        skipped.restore(to_compare.skipped(), now);
         let adaptation = Adaptation::new(settings.adapts_to_duplication, settings.finds_out_of_line());
-        Self { blocks: Blocks(logical_blocks), skipped, uncompared, adaptation }
+        Self { blocks: Blocks(logical_blocks), skipped, to_compare, adaptation }
     }
 }

@@ -1,7 +1,39 @@
 //! The pool: the device, and everything on it that volumes would share.
+//!
+//! Each part owns its state and takes what it needs of another by its arguments. [`Pool`] has the methods that need several of its parts;
+//! [`Parts`] has those that need the volume, too.
 
-use super::shares::{IndexShares, share_of_prefetched};
-use super::{Keys, Medium};
+mod blocks_read;
+mod counters;
+mod duplicates;
+mod fingerprints;
+mod keys;
+mod mapping;
+mod medium;
+mod parts;
+mod proved;
+mod remap;
+mod sending;
+mod settle;
+mod shares;
+mod skipping;
+mod slot;
+mod superblock;
+mod suspects;
+mod verify;
+mod volume;
+
+pub(crate) use blocks_read::BlocksRead;
+pub(crate) use counters::look_at_counters;
+pub(crate) use duplicates::{Comparison, DuplicateSearch, MappedSince};
+pub(crate) use keys::Keys;
+pub(crate) use medium::Medium;
+pub(crate) use parts::Parts;
+pub(crate) use remap::Remapped;
+pub(crate) use slot::{BlockCondition, Place, in_slot, slot_of};
+pub(crate) use verify::ExpectedContent;
+pub(crate) use volume::Volume;
+
 use crate::buffer::Home;
 use crate::charge::Memory;
 use crate::contents::Contents;
@@ -17,6 +49,7 @@ use crate::space::by_block::ByBlock;
 use crate::space::{PendingBlock, Policy, Space};
 use crate::tables::{RECORD_COST_BYTES, Settle, Tables};
 use crate::units::{Epoch, Pbn, Time, count};
+use shares::{IndexShares, share_of_prefetched};
 use std::sync::Arc;
 
 /// The parts that all volumes on a device would share.
@@ -36,7 +69,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(
+    fn new(
         superblock: Superblock,
         settings: Settings,
         shares: &IndexShares,

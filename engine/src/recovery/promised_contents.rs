@@ -8,14 +8,15 @@
 //!    as something else the next time (decision 0071, 8). So it is written again, and flushed, unless the tables show that it is durable.
 
 use super::Recovery;
-use crate::answers::{Answers, BlockInTables, Journal};
+use crate::ack_journal::{AckJournal, BlockInTables};
+use crate::answers::Answers;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::geometry::Geometry;
 use crate::format::page::{PageId, Region, SECTORS};
 use crate::interface::{Action, Class, Trace};
 use crate::io::{Arrived, FlushFor, Io, IoFor, Stage};
+use crate::pool::{Medium, Pool};
 use crate::schedule::Task;
-use crate::store::{Medium, Pool};
 use crate::tables::{Access, Tables};
 use crate::units::{Pbn, count, index};
 
@@ -23,7 +24,7 @@ use crate::units::{Pbn, count, index};
 const BLOCKS_UNDER_WAY_MAX: u64 = 64;
 
 /// Whether the store has a trace of the last durable epoch. `Err`: a page has to be loaded first.
-pub(super) fn has_trace(pool: &mut Pool, journal: &mut Journal) -> Result<bool, PageId> {
+pub(super) fn has_trace(pool: &mut Pool, journal: &mut AckJournal) -> Result<bool, PageId> {
     let traces = journal.traces();
     for trace in traces.into_iter().flatten() {
         let is_there = match trace {
@@ -41,7 +42,7 @@ pub(super) fn has_trace(pool: &mut Pool, journal: &mut Journal) -> Result<bool, 
 
 /// Replaces the trace of a store that was recognized by a sector of the map. If it has a log, the log identifies it from now on: later
 /// units may change that sector.
-pub(super) fn adopt_trace_of_log(io: &mut Io, tables: &Tables, medium: &Medium, journal: &mut Journal) {
+pub(super) fn adopt_trace_of_log(io: &mut Io, tables: &Tables, medium: &Medium, journal: &mut AckJournal) {
     if matches!(journal.trace(), Some(Trace::Map { .. })) && tables.has_records() {
         let trace = Trace::Log { sequence: log_end(medium, journal) };
         journal.identify_by(trace);
@@ -50,7 +51,7 @@ pub(super) fn adopt_trace_of_log(io: &mut Io, tables: &Tables, medium: &Medium, 
 }
 
 /// The last sequence of the log as this opening found it.
-fn log_end(medium: &Medium, journal: &Journal) -> u64 {
+fn log_end(medium: &Medium, journal: &AckJournal) -> u64 {
     journal.log_end().unwrap_or(medium.superblock.last_log_sequence)
 }
 
@@ -68,10 +69,10 @@ fn map_sum(io: &mut Io, tables: &mut Tables, geometry: &Geometry, sector: u64) -
 }
 
 /// Reads the blocks that the entries name. Returns whether all were read, and those that count are durable.
-pub(super) fn read_proofs(pool: &mut Pool, journal: &mut Journal) -> bool {
-    let proofs = &mut journal.proofs;
-    while proofs.blocks_under_way < BLOCKS_UNDER_WAY_MAX {
-        let Some(&(first, blocks)) = proofs.runs.front() else { break };
+pub(super) fn read_proofs(pool: &mut Pool, journal: &mut AckJournal) -> bool {
+    let contents = &mut journal.contents;
+    while contents.blocks_under_way < BLOCKS_UNDER_WAY_MAX {
+        let Some(&(first, blocks)) = contents.runs.front() else { break };
         let known = match (0..blocks).map(|i| look_up(pool, first + i)).collect() {
             Ok(known) => known,
             Err(page) => {
@@ -79,14 +80,14 @@ pub(super) fn read_proofs(pool: &mut Pool, journal: &mut Journal) -> bool {
                 return false;
             }
         };
-        proofs.begin_run(first, known);
+        contents.begin_run(first, known);
         pool.io.read(IoFor::ReadForProof { first }, pool.geometry.block_at(first), index(blocks), true, Class::Data);
     }
-    if proofs.blocks_under_way > 0 || proofs.is_flushing || pool.io.has_failed() {
+    if contents.blocks_under_way > 0 || contents.is_flushing || pool.io.has_failed() {
         return false;
     }
-    if proofs.begin_flush() {
-        pool.io.flush(FlushFor::Proofs);
+    if contents.begin_flush() {
+        pool.io.flush(FlushFor::PromisedContents);
         return false;
     }
     true
@@ -118,42 +119,42 @@ impl Recovery {
             // The device has failed meanwhile.
             return;
         }
-        let proofs = &mut answers.journal.proofs;
-        let known = proofs.end_run(first);
+        let contents = &mut answers.ack_journal.contents;
+        let known = contents.end_run(first);
         let blocks = count(known.len());
         if result.is_ok() {
             let read = buffer.freeze();
             let mut again = Vec::new();
             for (i, (known, digest)) in known.into_iter().zip(digests).enumerate() {
                 let (pbn, block) = (first + count(i), read.block(i));
-                if !proofs.note_content(&pool.keys, pbn, block, digest) {
+                if !contents.note_content(&pool.keys, pbn, block, digest) {
                     continue;
                 }
                 if let (Kind::None, Some(authenticator)) = (known.entry.kind, pool.keys.authentic(pbn, block)) {
-                    proofs.unnamed.insert(pbn, authenticator);
+                    contents.unnamed.insert(pbn, authenticator);
                 }
                 if !known.is_durable(&pool.keys, pbn, block, digest) {
                     again.push((pbn, read.slice(i, 1)));
                 }
             }
-            proofs.write_again(pool, again);
+            contents.write_again(pool, again);
         } else if blocks > 1 {
             // At least one of them cannot be read: each is read by itself.
-            proofs.runs.extend((0..blocks).map(|i| (first + i, 1)));
-        } else if proofs.is_tried_again(first) {
-            proofs.runs.push_back((first, 1));
+            contents.runs.extend((0..blocks).map(|i| (first + i, 1)));
+        } else if contents.is_tried_again(first) {
+            contents.runs.push_back((first, 1));
         }
     }
 
     /// Notes that this number of blocks has been written again.
     pub fn proved_written(io: &Io, answers: &mut Answers, blocks: u64) {
         if io.stage() == Stage::Replaying {
-            answers.journal.proofs.are_written(blocks);
+            answers.ack_journal.contents.are_written(blocks);
         }
     }
 
     /// Notes that they are flushed.
     pub fn proofs_flushed(answers: &mut Answers) {
-        answers.journal.proofs.flush_ended();
+        answers.ack_journal.contents.flush_ended();
     }
 }

@@ -7,14 +7,14 @@
 //! 3. A region is left out only when all its LBNs have been compared.
 
 use crate::format::regions::{RegionSize, Regions};
-use crate::format::superblock::{Superblock, Uncompared as Saved};
+use crate::format::superblock::{Superblock, ToCompare as Saved};
 use crate::units::{Lbn, Time};
 
 /// An order that was carried out is not repeated after a crash that comes later than this; its last links are durable before.
 const ENDED_SAVE_MS: u64 = 60_000;
 
 /// The regions with LBNs that are still to be compared.
-pub(crate) struct Uncompared {
+pub(crate) struct ToCompare {
     size: RegionSize,
     /// Regions of the skipped buffer's entries.
     skipped: Regions,
@@ -35,11 +35,11 @@ pub(crate) struct Uncompared {
     save_ms: u64,
 }
 
-impl Uncompared {
+impl ToCompare {
     /// The regions that the superblock of an opened volume has. They count as skipped, unless somebody has asked for some of them.
     pub fn new(superblock: &Superblock, save_ms: u64) -> Self {
         let (size, none) = (RegionSize::of(superblock.geometry.logical_blocks), Regions::default());
-        let saved = superblock.uncompared;
+        let saved = superblock.to_compare;
         let Saved { regions, is_asked, is_paused } = saved;
         let (skipped, under_way) = if is_asked { (none, regions) } else { (regions, none) };
         let skipped_unnamed = saved != Saved::default();
@@ -162,7 +162,7 @@ impl Uncompared {
     /// Notes that what was entered is being written, if an update of the superblock has begun since the last change.
     fn look_for_update(&mut self, superblock: &Superblock) {
         if superblock.generation != self.saved_generation {
-            (self.saved, self.saved_generation, self.save_at) = (superblock.uncompared, superblock.generation, None);
+            (self.saved, self.saved_generation, self.save_at) = (superblock.to_compare, superblock.generation, None);
         }
     }
 

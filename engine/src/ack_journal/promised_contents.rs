@@ -1,4 +1,4 @@
-//! The contents that replayed promises name, and whether they were found (`recovery/proof.rs`).
+//! The contents that replayed promises name, and whether they were found (`recovery/promised_contents.rs`).
 
 use crate::buffer::Slice;
 use crate::fingerprint::{Digest, Fingerprint};
@@ -8,7 +8,7 @@ use crate::format::unit;
 use crate::interface::{Class, Promised};
 use crate::io::{IoFor, READ_RETRIES};
 use crate::map::Map;
-use crate::store::{Keys, Pool};
+use crate::pool::{Keys, Pool};
 use crate::units::{BLOCK_SIZE, Pbn, count};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,7 +17,7 @@ const RUN_BLOCKS_MAX: u64 = 16;
 
 /// The contents that replayed promises name, and whether they were found.
 #[derive(Default)]
-pub(crate) struct Proofs {
+pub(crate) struct PromisedContents {
     /// Blocks and slots that promises name, with the expected fingerprints or checksums.
     pub wanted: BTreeSet<(Pbn, u8, FingerprintEntry)>,
     /// Runs of blocks that are still to be read.
@@ -42,7 +42,7 @@ pub(crate) struct BlockInTables {
     pub is_linked: bool,
 }
 
-impl Proofs {
+impl PromisedContents {
     pub fn of(promises: &[Promised], geometry: &Geometry) -> Self {
         let named = |what: &Promised| match *what {
             Promised::Link { pbn, slot, proof, .. } if pbn.0 < geometry.data_blocks => Some((pbn, slot, proof)),
@@ -109,7 +109,7 @@ impl Proofs {
     }
 }
 
-impl Proofs {
+impl PromisedContents {
     /// Notes the contents found in a block. Whether a promise names one of them.
     pub fn note_content(&mut self, keys: &Keys, pbn: Pbn, block: &[u8; BLOCK_SIZE], digest: Digest) -> bool {
         let authentic = keys.authentic(pbn, block).is_some();

@@ -276,7 +276,7 @@ impl Pool {
 
     /// The content of a block, if it is in memory and known to be right.
     pub fn in_memory(&mut self, pbn: Pbn) -> Option<Slice> {
-        self.space.pending.get(pbn).and_then(|pending| pending.held.clone()).or_else(|| self.contents.cache.get(pbn))
+        self.space.pending.get(pbn).and_then(|pending| pending.content.clone()).or_else(|| self.contents.cache.get(pbn))
     }
 
     /// The time since which the LBN is mapped to this slot, if that is known without I/O.
@@ -290,7 +290,7 @@ impl Pool {
     pub fn drop_fingerprint(&mut self, pbn: Pbn) {
         let pending = self.space.pending.get_mut(pbn).expect("only a pending block loses its fingerprint here");
         pending.waits_no_more();
-        let (kind, fingerprint, epoch, done) = (pending.kind, pending.fingerprint, pending.epoch, pending.held.is_none());
+        let (kind, fingerprint, epoch, done) = (pending.kind, pending.fingerprint, pending.epoch, pending.content.is_none());
         if self.contents.held.remove(Epoch(epoch), pbn).is_some() || done {
             self.space.forget_pending(pbn);
         }
@@ -321,39 +321,39 @@ mod tests {
     /// The place of content that was read is older than the removal of its block's entry, which the page does not show yet.
     #[test]
     fn content_that_was_read_is_not_linked_to_a_block_that_loses_its_entry() {
-        let mut store = crate::test_kit::store();
+        let mut parts = crate::test_kit::parts();
         let (content, fp) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint::of_digest(&[5; 20]));
-        store.pool.prefetched.note(fp, Pbn(10));
-        let waits = store.pool.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
+        parts.pool.prefetched.note(fp, Pbn(10));
+        let waits = parts.pool.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
         assert!(matches!(waits, Err(Blocked::Page(_))), "its entry has to confirm it");
-        store.pool.tables.open.removed.insert(Pbn(10));
-        let found = store.pool.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
+        parts.pool.tables.open.removed.insert(Pbn(10));
+        let found = parts.pool.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
         assert!(matches!(found, Ok(DuplicateSearch::New)));
-        assert_eq!(store.pool.prefetched.place(&fp), None);
+        assert_eq!(parts.pool.prefetched.place(&fp), None);
     }
 
     #[test]
     fn a_write_waits_for_the_page_of_the_block_that_most_likely_goes_on_with_its_run() {
-        let mut store = crate::test_kit::store();
+        let mut parts = crate::test_kit::parts();
         let (content, fp) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint::of_digest(&[5; 20]));
-        store.pool.index.note_duplicate(Lbn(5), Pbn(10), &Fingerprint::of_digest(&[1; 20]));
-        let (page, _) = store.pool.geometry.fingerprint_of(Pbn(11));
-        let next = store.pool.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
+        parts.pool.index.note_duplicate(Lbn(5), Pbn(10), &Fingerprint::of_digest(&[1; 20]));
+        let (page, _) = parts.pool.geometry.fingerprint_of(Pbn(11));
+        let next = parts.pool.find_duplicate(Lbn(6), &content, &fp, Comparison::Nothing);
         assert!(matches!(next, Err(Blocked::Page(waits_for)) if waits_for == page));
         assert!(
-            matches!(store.pool.find_duplicate(Lbn(900), &content, &fp, Comparison::Nothing), Ok(DuplicateSearch::New)),
+            matches!(parts.pool.find_duplicate(Lbn(900), &content, &fp, Comparison::Nothing), Ok(DuplicateSearch::New)),
             "no run leads there"
         );
     }
 
     #[test]
     fn a_write_waits_for_what_the_index_has_to_read_first() {
-        let mut store = crate::test_kit::store();
+        let mut parts = crate::test_kit::parts();
         let page = PageId { region: Region::Fingerprints, index: 3 };
         let (content, fp) = (BufferMut::zeroed(1).freeze().slice(0, 1), Fingerprint::of_digest(&[5; 20]));
-        store.pool.index.absent = Some(page);
-        let first = store.pool.find_duplicate(Lbn(0), &content, &fp, Comparison::Nothing);
+        parts.pool.index.absent = Some(page);
+        let first = parts.pool.find_duplicate(Lbn(0), &content, &fp, Comparison::Nothing);
         assert!(matches!(first, Err(Blocked::Page(waits_for)) if waits_for == page));
-        assert!(matches!(store.pool.find_duplicate(Lbn(0), &content, &fp, Comparison::Nothing), Ok(DuplicateSearch::New)), "it asks again");
+        assert!(matches!(parts.pool.find_duplicate(Lbn(0), &content, &fp, Comparison::Nothing), Ok(DuplicateSearch::New)), "it asks again");
     }
 }

@@ -14,9 +14,12 @@
 //! 6. A content gives its room in the journal back when a later promise for its LBN is there. So it is promised again by its block as soon
 //!    as it is on the device, in a block of its own or in a pack.
 //! 7. Replayed promises (`replay.rs`) are committed before the first request is served. A promise of a block has the fingerprint or
-//!    checksum that proves its content, and the end of an epoch is sent with the trace that the epoch left on the medium (`proof.rs`).
+//!    checksum that proves its content, and the end of an epoch is sent with the trace that the epoch left on the medium (`promised_contents.rs`).
 
-use super::Proofs;
+mod promised_contents;
+
+pub(crate) use promised_contents::{BlockInTables, PromisedContents};
+
 use crate::buffer::Slice;
 use crate::format::entry::{FingerprintEntry, MapEntry};
 use crate::format::geometry::Geometry;
@@ -24,19 +27,19 @@ use crate::format::page::{PageId, SECTORS};
 use crate::interface::{Action, Promise, Promised, Trace, Traces};
 use crate::io::{Io, Stage};
 use crate::map::Map;
+use crate::pool::{Medium, Pool};
 use crate::settings::Settings;
 use crate::space::Space;
-use crate::store::{Medium, Pool};
 use crate::tables::Tables;
 use crate::units::{Epoch, Lbn, Pbn, count, index};
 use std::collections::VecDeque;
 
 /// The promises of this server, and those of the last server that are still to be replayed.
 #[derive(Default)]
-pub(crate) struct Journal {
+pub(crate) struct AckJournal {
     /// The number of operations that were applied, which orders them.
-    pub(super) order: u64,
-    pub(super) open: EpochPromises,
+    order: u64,
+    open: EpochPromises,
     committing: EpochPromises,
     /// Promises of the last server that are still to be applied.
     pub to_replay: VecDeque<Promised>,
@@ -45,7 +48,7 @@ pub(crate) struct Journal {
     /// Whether the store has shown none of the traces.
     is_set_back: bool,
     /// The contents that prove single promises.
-    pub proofs: Proofs,
+    pub contents: PromisedContents,
     /// The number of promises that could not be kept.
     broken: u64,
     /// Held content that is under way to a block, by block: the LBNs that are mapped to it, and the slots in which it will be.
@@ -60,13 +63,13 @@ pub(crate) struct Journal {
 
 /// The promises of one epoch.
 #[derive(Default)]
-pub(super) struct EpochPromises {
+struct EpochPromises {
     /// The order of the latest promise, or of the latest discard, for each LBN.
-    pub(super) orders: Map<Lbn, u64>,
+    orders: Map<Lbn, u64>,
     /// The number of promises in the journal.
     records: u64,
     /// The number of contents that count among them, including those that are still to be remembered.
-    pub(super) contents: u64,
+    contents: u64,
     /// The LBNs whose content is in the journal.
     by_content: Map<Lbn, ()>,
     /// The number of promises that name a slot of a pack which no durable epoch names yet.
@@ -93,7 +96,7 @@ pub(crate) struct PendingPromise {
     pub promise: Promise,
 }
 
-impl Journal {
+impl AckJournal {
     /// An empty journal. `lost`: the promises of the last server are lost.
     pub fn new(lost: bool) -> Self {
         Self { lost, ..Self::default() }
@@ -105,7 +108,7 @@ impl Journal {
     }
 
     /// The promises of an epoch in memory.
-    pub(super) fn of(&mut self, epoch: Epoch, open: Epoch) -> &mut EpochPromises {
+    fn of(&mut self, epoch: Epoch, open: Epoch) -> &mut EpochPromises {
         if epoch == open { &mut self.open } else { &mut self.committing }
     }
 
@@ -116,7 +119,7 @@ impl Journal {
 
     /// Takes over what the last server has left.
     pub fn take_over(&mut self, promises: Vec<Promised>, traces: Traces, geometry: &Geometry) {
-        self.proofs = Proofs::of(&promises, geometry);
+        self.contents = PromisedContents::of(&promises, geometry);
         self.traces = traces;
         self.to_replay = promises.into();
     }
@@ -150,7 +153,7 @@ impl Journal {
 
     /// Forgets the contents that prove promises, since all have been replayed.
     pub fn forget_proofs(&mut self) {
-        self.proofs = Proofs::default();
+        self.contents = PromisedContents::default();
     }
 
     /// Drops all promises: the store is not the one that the last server left. The next flush fails.
@@ -158,7 +161,26 @@ impl Journal {
         (self.lost, self.is_set_back) = (true, true);
         self.traces = [None; 2];
         self.to_replay.clear();
-        self.proofs = Proofs::default();
+        self.contents = PromisedContents::default();
+    }
+
+    /// The number of the next operation, which orders it.
+    pub fn next_order(&mut self) -> u64 {
+        self.order += 1;
+        self.order
+    }
+
+    /// Whether the journal takes one more content of this epoch. It counts from now on.
+    pub fn takes_content(&mut self, epoch: Epoch, open: Epoch, contents_max: u64) -> bool {
+        let of_epoch = self.of(epoch, open);
+        let takes = of_epoch.contents < contents_max;
+        of_epoch.contents += u64::from(takes);
+        takes
+    }
+
+    /// Notes that an operation of this order unmaps these LBNs, so that older promises for them no longer count.
+    pub fn overtake_all(&mut self, lbns: Vec<Lbn>, order: u64) {
+        self.open.orders.extend(lbns.into_iter().map(|lbn| (lbn, order)));
     }
 }
 
@@ -169,9 +191,9 @@ impl EpochPromises {
     }
 }
 
-impl Journal {
+impl AckJournal {
     /// Whether this is a slot of a carrier or pack that no durable epoch names yet.
-    pub(super) fn is_in_doubt(space: &Space, medium: &Medium, pbn: Pbn, slot: u8) -> bool {
+    pub fn is_in_doubt(space: &Space, medium: &Medium, pbn: Pbn, slot: u8) -> bool {
         slot > 0 && space.pending.get(pbn).is_some_and(|block| block.epoch > medium.superblock.last_epoch.0)
     }
 
@@ -254,7 +276,7 @@ impl Journal {
     }
 
     /// Whether one more content would find a block when it is replayed.
-    pub(super) fn content_has_block(&self, io: &Io, tables: &Tables, space: &Space) -> bool {
+    pub fn content_has_block(&self, io: &Io, tables: &Tables, space: &Space) -> bool {
         space.census.free > self.contents_promised(io, tables)
     }
 

@@ -159,7 +159,7 @@ impl Pool {
     pub fn end_pending(&mut self, pbn: Pbn, epoch: u64) {
         if let Some(pending) = self.space.pending.get_mut(pbn).filter(|f| f.epoch == epoch) {
             pending.waits_no_more();
-            if pending.held.is_none() {
+            if pending.content.is_none() {
                 self.space.forget_pending(pbn);
             }
         }
@@ -182,11 +182,11 @@ mod tests {
     /// Otherwise the block would count links that are gone.
     #[test]
     fn each_link_that_a_block_has_lost_counts_while_its_page_is_read() {
-        let mut store = crate::test_kit::store();
-        store.pool.settle.unlink([5, 7, 5].map(Pbn).to_vec());
-        store.pool.settle_all();
-        store.pool.settle.unlink(vec![Pbn(5)]);
-        store.pool.settle_all();
-        assert_eq!(store.pool.settle.unlinked().collect::<Vec<_>>(), [5, 5, 5, 7].map(Pbn));
+        let mut parts = crate::test_kit::parts();
+        parts.pool.settle.unlink([5, 7, 5].map(Pbn).to_vec());
+        parts.pool.settle_all();
+        parts.pool.settle.unlink(vec![Pbn(5)]);
+        parts.pool.settle_all();
+        assert_eq!(parts.pool.settle.unlinked().collect::<Vec<_>>(), [5, 5, 5, 7].map(Pbn));
     }
 }

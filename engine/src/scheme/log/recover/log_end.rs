@@ -6,14 +6,14 @@ use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::record::Record;
 use crate::format::unit::UnitWriter;
 use crate::io::{FlushFor, Io};
+use crate::pool::Pool;
 use crate::scheme::log::Log;
 use crate::scheme::log::write::write_units;
 use crate::space::{PendingBlock, Space};
-use crate::store::Pool;
 
 /// The work that is left when a log was read.
 #[derive(Default)]
-pub(crate) struct Settling {
+pub(crate) struct LogEnd {
     /// The record of the first unit, if one is needed.
     closing: Option<Record>,
     /// An earlier opening closed the log after a crash, and nothing counts behind that.
@@ -25,10 +25,10 @@ pub(crate) struct Settling {
     /// The places are chosen.
     pub is_ready: bool,
     /// The end of the log is durable.
-    pub is_settled: bool,
+    pub is_durable: bool,
 }
 
-impl Settling {
+impl LogEnd {
     pub fn new(closing: Option<Record>, is_closed: bool, to_rewrite: Contents) -> Self {
         Self { closing, is_closed, to_rewrite, ..Self::default() }
     }
@@ -36,15 +36,20 @@ impl Settling {
     /// Keeps in memory what another opening would write again, for reads of an opening that may not write.
     pub fn keep(&mut self, space: &mut Space) {
         for (pbn, content) in std::mem::take(&mut self.to_rewrite) {
-            let pending =
-                PendingBlock { kind: Kind::None, fingerprint: FingerprintEntry::NONE.value, epoch: 0, held: Some(content), waits: false };
+            let pending = PendingBlock {
+                kind: Kind::None,
+                fingerprint: FingerprintEntry::NONE.value,
+                epoch: 0,
+                content: Some(content),
+                waits: false,
+            };
             space.pending.insert(pbn, pending);
         }
     }
 
     /// Continues once the superblock records that the volume is open: writes the blocks again, and then the closing unit. Returns whether
     /// all of that is done.
-    pub fn go_on(&mut self, pool: &mut Pool, log: Option<&mut Log>) -> bool {
+    pub fn write(&mut self, pool: &mut Pool, log: Option<&mut Log>) -> bool {
         let to_rewrite = std::mem::take(&mut self.to_rewrite);
         if !to_rewrite.is_empty() {
             self.blocks_left = to_rewrite.len();
@@ -53,7 +58,7 @@ impl Settling {
         }
         // All that counts is flushed: the closing unit may confirm it.
         let (Some(closing), Some(log)) = (self.closing.take(), log) else {
-            self.is_settled = true;
+            self.is_durable = true;
             return true;
         };
         self.blocks_left = 1;
