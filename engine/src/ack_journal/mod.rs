@@ -14,7 +14,8 @@
 //! 6. A content gives its room in the journal back when a later promise for its LBN is there. So it is promised again by its block as soon
 //!    as it is on the device, in a block of its own or in a pack.
 //! 7. Replayed promises (`replay.rs`) are committed before the first request is served. A promise of a block has the fingerprint or
-//!    checksum that proves its content, and the end of an epoch is sent with the trace that the epoch left on the medium (`promised_contents.rs`).
+//!    checksum that proves its content, and the end of an epoch is sent with the trace that the epoch left on the medium
+//!    (`promised_contents.rs`).
 
 mod promised_contents;
 
@@ -364,12 +365,12 @@ impl AckJournal {
         self.log_end
     }
 
-    /// Whether acknowledged writes are lost, which no flush has told yet.
+    /// Whether acknowledged writes are lost, which no flush has reported yet.
     pub fn has_lost(&self) -> bool {
         self.lost
     }
 
-    /// Whether that is so. It is told only once.
+    /// Whether that is so. It is reported only once.
     pub fn tells_of_loss(&mut self) -> bool {
         std::mem::take(&mut self.lost)
     }

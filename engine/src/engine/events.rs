@@ -5,24 +5,24 @@ use crate::format::page::PageId;
 use crate::interface::{IoFailure, IoId};
 use crate::io::{Arrived, FlushFor, IoFor, Stage};
 use crate::pool::Pool;
-use crate::recovery::Recovery;
+use crate::recovery::{OpeningEvent, promised_contents, replay};
 use crate::schedule::Task;
 use crate::space::GRANULE_BLOCKS;
 use crate::units::{Pbn, count};
 
 impl Engine {
     pub(super) fn on_read(&mut self, io: IoId, arrived: Arrived) {
-        let Self { parts, requests, answers, scheme, recovery, background, .. } = self;
+        let Self { parts, requests, answers, scheme, phase, background, .. } = self;
         match parts.pool.io.end(io) {
             Some(IoFor::PageLoad(first)) => self.pages_loaded(first, &arrived),
             Some(IoFor::Read { op, run }) => requests.read_arrived(&mut parts.pool, op, run, arrived),
             Some(IoFor::ReadForWrite { op, pbn }) => requests.write_base_arrived(parts, scheme, answers, op, pbn, arrived),
             Some(IoFor::ReadForProof { first }) => {
-                Recovery::proof_arrived(&mut parts.pool, answers, first, arrived);
+                promised_contents::content_arrived(&mut parts.pool, answers, first, arrived);
                 self.go_on_replaying();
             }
             Some(IoFor::ReadForReplay { pbn, slot, lbn }) => {
-                Recovery::copy_arrived(&mut parts.pool, answers, requests, lbn, (pbn, slot), arrived)
+                replay::copy_arrived(&mut parts.pool, answers, requests, lbn, (pbn, slot), arrived)
             }
             Some(IoFor::ReadForFingerprint { first }) => background.rebuild.unnamed_arrived(&mut parts.pool, first, &arrived),
             Some(IoFor::ReadForIndex { pbn, authenticator }) => {
@@ -37,7 +37,7 @@ impl Engine {
             Some(IoFor::ReadForSieve { first }) => background.out_of_line.sieve_pages_arrived(&mut parts.pool.io, first, &arrived),
             Some(IoFor::ReadForScrub) => background.scrub.arrived(&mut parts.pool, scheme, &arrived),
             Some(what @ (IoFor::ReadForScan { .. } | IoFor::ReadForVerification { .. } | IoFor::PageForVerification(_))) => {
-                let step = recovery.log_read_arrived(&mut parts.pool, scheme, answers, what, arrived);
+                let step = phase.on(OpeningEvent::LogBlock(what, arrived), &mut parts.pool, scheme, answers);
                 self.go_on_opening(step);
             }
             Some(IoFor::SuperblockRead) => self.superblock_read(&arrived.buffer, arrived.result),
@@ -67,12 +67,12 @@ impl Engine {
                 _ => "a write of metadata",
             });
         }
-        let Self { parts, answers, scheme, recovery, background, .. } = self;
+        let Self { parts, answers, scheme, phase, background, .. } = self;
         let stamp = parts.pool.io.durability.completed(result.is_ok());
         match what {
             IoFor::Content { first, blocks } => self.content_written(io, (first, blocks), stamp, result.is_ok()),
             IoFor::ProvedContent(blocks) => {
-                Recovery::proved_written(&parts.pool.io, answers, blocks);
+                promised_contents::content_written(&parts.pool.io, answers, blocks);
                 self.go_on_replaying();
             }
             IoFor::PageWrite { id, removed } => {
@@ -84,8 +84,8 @@ impl Engine {
             }
             IoFor::Units { units, carriers, .. } => {
                 scheme.units_written(&mut parts.pool, units, carriers, result.is_ok());
-                let then = recovery.units_written(&mut parts.pool.io, scheme, answers, units);
-                self.go_on_opening(Ok(then));
+                let step = phase.on(OpeningEvent::UnitsWritten(units), &mut parts.pool, scheme, answers);
+                self.go_on_opening(step);
             }
             IoFor::CompactedUnits { units } => scheme.copies_written(&mut parts.pool.io, units),
             IoFor::SievePage => background.out_of_line.sieve_page_written(&mut parts.pool.io),
@@ -122,7 +122,7 @@ impl Engine {
             self.parts.pool.io.durability.flushed(mark);
             self.after_any_flush();
         }
-        let Self { parts, answers, scheme, recovery, .. } = self;
+        let Self { parts, answers, scheme, phase, .. } = self;
         let failed = parts.pool.io.has_failed();
         match why {
             FlushFor::CommitContent | FlushFor::CommitLinks if failed => {}
@@ -131,15 +131,15 @@ impl Engine {
                 self.commit_progressed(progress);
             }
             FlushFor::Opening => {
-                let step = recovery.device_flushed(&mut parts.pool, scheme, answers);
+                let step = phase.on(OpeningEvent::DeviceFlushed, &mut parts.pool, scheme, answers);
                 self.go_on_opening(step);
             }
             FlushFor::OpeningUnits => {
-                let then = recovery.units_flushed(&mut parts.pool, scheme, answers);
-                self.go_on_opening(Ok(then));
+                let step = phase.on(OpeningEvent::UnitsFlushed, &mut parts.pool, scheme, answers);
+                self.go_on_opening(step);
             }
             FlushFor::PromisedContents => {
-                Recovery::proofs_flushed(answers);
+                promised_contents::contents_flushed(answers);
                 self.go_on_replaying();
             }
             FlushFor::Superblock => self.superblock_flushed(),
@@ -189,8 +189,8 @@ impl Engine {
     pub(super) fn go_on_replaying(&mut self) {
         let Self { parts, requests, answers, scheme, .. } = self;
         if parts.pool.io.stage() == Stage::Replaying {
-            Recovery::go_on_replaying(&mut parts.pool, scheme, answers, requests);
-            if Recovery::is_replayed(&mut parts.pool, answers) {
+            replay::go_on_replaying(&mut parts.pool, scheme, answers, requests);
+            if replay::is_replayed(&mut parts.pool, answers) {
                 self.serve();
             }
         }

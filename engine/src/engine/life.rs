@@ -9,7 +9,7 @@ use crate::buffer::BufferMut;
 use crate::format::ProtectedRange;
 use crate::interface::{Action, Failure, IoFailure, Notice};
 use crate::io::{FlushFor, Stage};
-use crate::recovery::{NextStep, Recovery, StepOutcome};
+use crate::recovery::{NextStep, OpeningEvent, StepOutcome, replay};
 use crate::schedule::Task;
 use crate::scheme::{Progress, Reached};
 use crate::units::Epoch;
@@ -31,13 +31,13 @@ impl Engine {
         let parts = &mut self.parts;
         parts.pool.serve_only_proved(last);
         self.fail("a damaged log");
-        self.recovery.give_up();
+        self.phase.give_up();
         self.serve();
     }
 
     /// Serves once everything that was replayed is durable.
     fn serve_when_replayed(&mut self) {
-        if Recovery::is_replayed(&mut self.parts.pool, &mut self.answers) {
+        if replay::is_replayed(&mut self.parts.pool, &mut self.answers) {
             self.serve();
         }
     }
@@ -130,11 +130,11 @@ impl Engine {
 
     /// Goes on with a checkpoint.
     pub(super) fn go_on_with_checkpoint(&mut self) {
-        let Self { parts, answers, scheme, recovery, .. } = self;
+        let Self { parts, answers, scheme, phase, .. } = self;
         if parts.pool.io.has_failed() {
             if scheme.has_checkpoint() && parts.pool.io.stage() == Stage::Opening {
-                let then = recovery.fail(&mut parts.pool.io, scheme, answers);
-                self.go_on_opening(Ok(then));
+                let step = phase.on(OpeningEvent::Failed, &mut parts.pool, scheme, answers);
+                self.go_on_opening(step);
             }
             return;
         }
@@ -144,16 +144,16 @@ impl Engine {
 
     /// Acts on the progress of a checkpoint.
     pub(super) fn checkpoint_progressed(&mut self, reached: Result<Reached, &'static str>) {
-        let Self { parts, answers, scheme, recovery, .. } = self;
+        let Self { parts, answers, scheme, phase, .. } = self;
         match reached {
             Ok(Reached::Nothing) => {}
             Ok(Reached::Overflowed) => {
-                let step = recovery.spilled(&mut parts.pool, scheme, answers);
+                let step = phase.on(OpeningEvent::Overflowed, &mut parts.pool, scheme, answers);
                 self.go_on_opening(step);
             }
             Ok(Reached::End) => {
-                let then = recovery.checkpoint_ended(&mut parts.pool, scheme, answers);
-                self.go_on_opening(Ok(then));
+                let step = phase.on(OpeningEvent::CheckpointEnded, &mut parts.pool, scheme, answers);
+                self.go_on_opening(step);
                 self.go_on_closing_if_begun();
             }
             Err(what) => self.fail(what),
@@ -193,15 +193,15 @@ impl Engine {
         self.parts.pool.contents.go_on_marking(&mut self.parts.pool.io);
         let reached = self.scheme.superblock_written(&mut self.parts.pool);
         self.checkpoint_progressed(Ok(reached));
-        let Self { parts, answers, scheme, recovery, .. } = self;
+        let Self { parts, answers, scheme, phase, .. } = self;
         if parts.pool.medium.is_busy() {
             // The end of a checkpoint has begun another.
             return;
         }
         match parts.pool.io.stage() {
             Stage::Opening => {
-                let then = recovery.superblock_written(&mut parts.pool, scheme, answers);
-                self.go_on_opening(Ok(then));
+                let step = phase.on(OpeningEvent::SuperblockWritten, &mut parts.pool, scheme, answers);
+                self.go_on_opening(step);
             }
             Stage::ClosingSuperblock if !parts.pool.medium.are_copies_under_way() => self.closed(),
             _ => {}

@@ -21,7 +21,7 @@ use crate::interface::{Action, Event, Legacy, Notice};
 use crate::io::{Arrived, IoFor, Stage};
 use crate::memory::Accountant;
 use crate::pool::Parts;
-use crate::recovery::Recovery;
+use crate::recovery::{self, Phase, replay};
 use crate::requests::Requests;
 use crate::scheme::Scheme;
 use crate::settings::Settings;
@@ -35,7 +35,7 @@ pub struct Engine {
     requests: Requests,
     answers: Answers,
     scheme: Scheme,
-    recovery: Recovery,
+    phase: Phase,
     background: Background,
     /// The volume is to be closed when no request waits for an answer any more.
     close_asked: bool,
@@ -56,7 +56,7 @@ impl Engine {
             answers: Answers::new(journal),
             requests: Requests::default(),
             scheme: Scheme::default(),
-            recovery: Recovery::default(),
+            phase: Phase::new(),
             background: Background {
                 rebuild,
                 recount,
@@ -72,7 +72,7 @@ impl Engine {
 
     /// Takes over what the last server has left, before the first event.
     pub fn replay(&mut self, legacy: Legacy) {
-        Recovery::take_journal(&self.parts.pool.io, &mut self.parts.pool.space, &self.parts.pool.geometry, &mut self.answers, legacy);
+        replay::take_journal(&self.parts.pool.io, &mut self.parts.pool.space, &self.parts.pool.geometry, &mut self.answers, legacy);
     }
 
     /// Takes, before the first event, the ranges of the store at which its host has never written anything. Only a store in a file has
@@ -93,7 +93,7 @@ impl Engine {
         parts.pool.io.advance_to(now);
         parts.pool.io.swap_actions(out);
         if parts.pool.io.stage() == Stage::Created {
-            Recovery::begin(&mut parts.pool.io, &parts.pool.tables, &parts.pool.medium);
+            recovery::begin(&mut parts.pool.io, &parts.pool.tables, &parts.pool.medium);
         }
         parts.pool.space.wake_granules();
         match event {

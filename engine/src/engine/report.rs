@@ -102,12 +102,12 @@ impl Engine {
     /// The progress of an opening that reads a log. None if the volume serves, or has no log to read.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
-        self.recovery.progress(&self.parts.pool.tables, &self.parts.pool.settings)
+        self.phase.progress(&self.parts.pool.tables, &self.parts.pool.settings)
     }
 
     /// Whether the opening is writing pages before it knows the end of the log.
     #[must_use]
     pub fn spills(&self) -> bool {
-        self.recovery.spills(&self.scheme)
+        self.phase.spills(&self.scheme)
     }
 }

@@ -9,6 +9,7 @@ use crate::interface::{Action, Failure};
 use crate::io::Stage;
 use crate::memory::Part;
 use crate::pool::Pool;
+use crate::recovery::OpeningEvent;
 use crate::schedule::Task;
 use crate::tables::{EpochRecords, RECORD_COST_BYTES, Wanted};
 use crate::units::{Time, count};
@@ -85,7 +86,7 @@ impl Engine {
 
     #[inline(never)]
     fn perform(&mut self, task: Task) {
-        let Self { parts, requests, answers, scheme, recovery, .. } = self;
+        let Self { parts, requests, answers, scheme, .. } = self;
         match task {
             Task::Write(op) => requests.go_on_writing(parts, scheme, answers, op),
             Task::Read(op) => requests.go_on_reading(&mut parts.pool, op),
@@ -94,7 +95,7 @@ impl Engine {
             Task::Settle => self.settle(),
             Task::Allocate => {
                 parts.pool.space.prepare_free_blocks(&mut parts.pool.io, &mut parts.pool.tables);
-                recovery.choose_places(&mut parts.pool, scheme, answers);
+                self.find_places();
             }
             Task::Reclaim => self.reclaim(),
             Task::RebuildIndex => self.rebuild_index(),
@@ -112,8 +113,16 @@ impl Engine {
             Task::Replay => self.go_on_replaying(),
             Task::Admit => requests.drain_admission(parts, scheme, answers),
             Task::Checkpoint => self.go_on_with_checkpoint(),
-            Task::OpenLog => recovery.choose_places(&mut parts.pool, scheme, answers),
+            Task::OpenLog => self.find_places(),
         }
+    }
+
+    /// Goes on with an opening that looks for places of its log's next units.
+    #[cold]
+    fn find_places(&mut self) {
+        let Self { parts, scheme, answers, phase, .. } = self;
+        let step = phase.on(OpeningEvent::BlocksFound, &mut parts.pool, scheme, answers);
+        self.go_on_opening(step);
     }
 
     /// Seals the open epoch if it is time.
@@ -310,11 +319,11 @@ impl Engine {
 
     /// Charges memory that is counted anew at the end of each step.
     fn charge(&mut self) {
-        let Self { parts, scheme, recovery, .. } = self;
+        let Self { parts, scheme, phase, .. } = self;
         let committing = parts.pool.tables.committing.as_ref().map_or(0, EpochRecords::records);
         let records = committing + parts.pool.settle.records() + scheme.unlinked_records();
         let dirty = parts.pool.open_bytes() + count(records) * RECORD_COST_BYTES;
-        let live = recovery.bytes() + parts.pool.tables.committed.as_ref().map_or(0, |committed| committed.records.bytes());
+        let live = phase.bytes() + parts.pool.tables.committed.as_ref().map_or(0, |committed| committed.records.bytes());
         // Requests brought the held content. Charged as records it would hold back writes, and no write would cause a seal.
         let held = scheme.held_bytes(&parts.pool.io, &parts.pool.contents);
         parts.pool.memory.charge(dirty, held, live);

@@ -1,6 +1,6 @@
 //! The keys of an open volume, by which content and units are known again.
 
-use super::verify::ExpectedContent;
+use super::expected::ExpectedContent;
 use crate::fingerprint::{Digest, Fingerprint, Fingerprinter};
 use crate::format::authenticator::Authenticator;
 use crate::format::entry::FingerprintEntry;

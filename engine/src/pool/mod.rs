@@ -6,6 +6,7 @@
 mod blocks_read;
 mod counters;
 mod duplicates;
+mod expected;
 mod fingerprints;
 mod keys;
 mod mapping;
@@ -26,12 +27,12 @@ mod volume;
 pub(crate) use blocks_read::BlocksRead;
 pub(crate) use counters::look_at_counters;
 pub(crate) use duplicates::{Comparison, DuplicateSearch, MappedSince};
+pub(crate) use expected::ExpectedContent;
 pub(crate) use keys::Keys;
 pub(crate) use medium::Medium;
 pub(crate) use parts::Parts;
 pub(crate) use remap::Remapped;
 pub(crate) use slot::{BlockCondition, Place, in_slot, slot_of};
-pub(crate) use verify::ExpectedContent;
 pub(crate) use volume::Volume;
 
 use crate::buffer::Home;

@@ -7,7 +7,7 @@
 //! 3. Everything else is an error: zeros, because nothing proves them; content that has only a checksum; content that cannot be read.
 
 use super::Pool;
-use super::verify::ExpectedContent;
+use super::expected::ExpectedContent;
 use crate::fingerprint::Digest;
 use crate::format::page::PageId;
 use crate::format::unit;

@@ -1,7 +1,7 @@
 //! The finds of damage, and the way of a suspect's entry to the medium.
 
 use super::Pool;
-use super::verify::ExpectedContent;
+use super::expected::ExpectedContent;
 use crate::format::entry::FingerprintEntry;
 use crate::format::page::PageId;
 use crate::interface::Notice;

@@ -2,26 +2,12 @@
 
 use super::BlockCondition;
 use super::Pool;
+use super::expected::ExpectedContent;
 use crate::buffer::Slice;
-use crate::fingerprint::{Digest, Fingerprint};
+use crate::fingerprint::Digest;
 use crate::format::entry::{FingerprintEntry, Kind};
-use crate::format::page::PageId;
 use crate::tables::Access;
 use crate::units::{BLOCK_SIZE, Pbn};
-
-/// The expected content of a block.
-pub(crate) enum ExpectedContent {
-    /// The page has to be loaded first.
-    Page(PageId),
-    Unknown,
-    Fingerprint(Fingerprint),
-    /// The short fingerprint: a crash has left no more of it.
-    Short(u32),
-    /// The value of an entry of kind 2 that is no short fingerprint.
-    Checksum(Fingerprint),
-    /// The authenticator of a carrier.
-    Carrier(Fingerprint),
-}
 
 impl Pool {
     /// The expected content of a block, as the fingerprint table or the pending block says.

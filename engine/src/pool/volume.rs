@@ -7,7 +7,7 @@ use crate::index::{Skipped, ToCompare};
 use crate::settings::Settings;
 use crate::units::{Blocks, Time};
 
-/// What is known of the clients of one volume, and of what they have written.
+/// The knowledge of the clients of one volume, and of what they have written.
 pub(crate) struct Volume {
     /// The blocks that clients may address.
     pub blocks: Blocks,

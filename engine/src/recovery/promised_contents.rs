@@ -7,7 +7,6 @@
 //! 3. Content that is right may still be lost: a block that was discarded, and whose later write was lost, may read as that write once and
 //!    as something else the next time (decision 0071, 8). So it is written again, and flushed, unless the tables show that it is durable.
 
-use super::Recovery;
 use crate::ack_journal::{AckJournal, BlockInTables};
 use crate::answers::Answers;
 use crate::format::entry::{FingerprintEntry, Kind};
@@ -111,50 +110,48 @@ fn look_up(pool: &mut Pool, pbn: Pbn) -> Result<BlockInTables, PageId> {
     Ok(BlockInTables { entry, is_linked: is_counted && tables.has_records() && !medium.superblock.garbage_possible })
 }
 
-impl Recovery {
-    /// Compares blocks that entries name when they have been read. Right ones are written again, unless they are known to be durable.
-    pub fn proof_arrived(pool: &mut Pool, answers: &mut Answers, first: Pbn, arrived: Arrived) {
-        let Arrived { buffer, digests, result } = arrived;
-        if pool.io.stage() != Stage::Replaying {
-            // The device has failed meanwhile.
-            return;
-        }
-        let contents = &mut answers.ack_journal.contents;
-        let known = contents.end_run(first);
-        let blocks = count(known.len());
-        if result.is_ok() {
-            let read = buffer.freeze();
-            let mut again = Vec::new();
-            for (i, (known, digest)) in known.into_iter().zip(digests).enumerate() {
-                let (pbn, block) = (first + count(i), read.block(i));
-                if !contents.note_content(&pool.keys, pbn, block, digest) {
-                    continue;
-                }
-                if let (Kind::None, Some(authenticator)) = (known.entry.kind, pool.keys.authentic(pbn, block)) {
-                    contents.unnamed.insert(pbn, authenticator);
-                }
-                if !known.is_durable(&pool.keys, pbn, block, digest) {
-                    again.push((pbn, read.slice(i, 1)));
-                }
+/// Compares blocks that entries name when they have been read. Right ones are written again, unless they are known to be durable.
+pub(crate) fn content_arrived(pool: &mut Pool, answers: &mut Answers, first: Pbn, arrived: Arrived) {
+    let Arrived { buffer, digests, result } = arrived;
+    if pool.io.stage() != Stage::Replaying {
+        // The device has failed meanwhile.
+        return;
+    }
+    let contents = &mut answers.ack_journal.contents;
+    let known = contents.end_run(first);
+    let blocks = count(known.len());
+    if result.is_ok() {
+        let read = buffer.freeze();
+        let mut again = Vec::new();
+        for (i, (known, digest)) in known.into_iter().zip(digests).enumerate() {
+            let (pbn, block) = (first + count(i), read.block(i));
+            if !contents.note_content(&pool.keys, pbn, block, digest) {
+                continue;
             }
-            contents.write_again(pool, again);
-        } else if blocks > 1 {
-            // At least one of them cannot be read: each is read by itself.
-            contents.runs.extend((0..blocks).map(|i| (first + i, 1)));
-        } else if contents.is_tried_again(first) {
-            contents.runs.push_back((first, 1));
+            if let (Kind::None, Some(authenticator)) = (known.entry.kind, pool.keys.authentic(pbn, block)) {
+                contents.unnamed.insert(pbn, authenticator);
+            }
+            if !known.is_durable(&pool.keys, pbn, block, digest) {
+                again.push((pbn, read.slice(i, 1)));
+            }
         }
+        contents.write_again(pool, again);
+    } else if blocks > 1 {
+        // At least one of them cannot be read: each is read by itself.
+        contents.runs.extend((0..blocks).map(|i| (first + i, 1)));
+    } else if contents.is_tried_again(first) {
+        contents.runs.push_back((first, 1));
     }
+}
 
-    /// Notes that this number of blocks has been written again.
-    pub fn proved_written(io: &Io, answers: &mut Answers, blocks: u64) {
-        if io.stage() == Stage::Replaying {
-            answers.ack_journal.contents.are_written(blocks);
-        }
+/// Notes that this number of blocks has been written again.
+pub(crate) fn content_written(io: &Io, answers: &mut Answers, blocks: u64) {
+    if io.stage() == Stage::Replaying {
+        answers.ack_journal.contents.are_written(blocks);
     }
+}
 
-    /// Notes that they are flushed.
-    pub fn proofs_flushed(answers: &mut Answers) {
-        answers.ack_journal.contents.flush_ended();
-    }
+/// Notes that they are flushed.
+pub(crate) fn contents_flushed(answers: &mut Answers) {
+    answers.ack_journal.contents.flush_ended();
 }

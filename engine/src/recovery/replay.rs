@@ -10,7 +10,6 @@
 //!    it writes the content again.
 //! 6. If an entry cannot be kept, the next flush reports it.
 
-use super::Recovery;
 use super::promised_contents::{adopt_trace_of_log, has_trace, read_proofs};
 use crate::answers::Answers;
 use crate::buffer::Slice;
@@ -27,115 +26,113 @@ use crate::space::{PendingBlock, Space};
 use crate::tables::{Access, Tables};
 use crate::units::{Lbn, Pbn};
 
-impl Recovery {
-    /// Takes over the journal that the last server has left, before the first event.
-    pub fn take_journal(io: &Io, space: &mut Space, geometry: &Geometry, answers: &mut Answers, legacy: Legacy) {
-        debug_assert!(io.stage() == Stage::Created, "promises are replayed before anything else");
-        let Legacy { promises, traces } = legacy;
-        space.promise(promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some(*pbn) } else { None }));
-        answers.ack_journal.take_over(promises, traces, geometry);
-    }
+/// Takes over the journal that the last server has left, before the first event.
+pub(crate) fn take_journal(io: &Io, space: &mut Space, geometry: &Geometry, answers: &mut Answers, legacy: Legacy) {
+    debug_assert!(io.stage() == Stage::Created, "promises are replayed before anything else");
+    let Legacy { promises, traces } = legacy;
+    space.promise(promises.iter().filter_map(|what| if let Promised::Link { pbn, .. } = what { Some(*pbn) } else { None }));
+    answers.ack_journal.take_over(promises, traces, geometry);
+}
 
-    /// Proves the entries, then applies them, as far as pages in memory allow.
-    pub fn go_on_replaying(pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers, requests: &mut Requests) {
-        if pool.io.stage() != Stage::Replaying {
-            return;
-        }
-        if let Some(good) = answers.take_replayed() {
-            content_replayed(pool, answers, good);
-        }
-        match has_trace(pool, &mut answers.ack_journal) {
-            Err(page) => return pool.tables.wait(&mut pool.io, page, Task::Replay),
-            // This is done once: the replay changes the sector that is the trace.
-            Ok(true) => {
-                answers.ack_journal.trace_is_found();
-                adopt_trace_of_log(&mut pool.io, &pool.tables, &pool.medium, &mut answers.ack_journal);
-            }
-            Ok(false) => refuse_promises(&mut pool.io, answers),
-        }
-        if !read_proofs(pool, &mut answers.ack_journal) {
-            return;
-        }
-        while let (Stage::Replaying, Some(what)) = (pool.io.stage(), answers.ack_journal.to_replay.front().cloned()) {
-            let (logical, data) = (pool.geometry.logical_blocks, pool.geometry.data_blocks);
-            match what {
-                Promised::Unmap { first, end } if first < end && end.0 <= logical => {
-                    pool.unmap(first, end).into_iter().for_each(|lbn| answers.ack_journal.overtake(&pool.settings, lbn));
-                }
-                Promised::Zero { lbn } if lbn.0 < logical => pool.set_point(lbn, MapEntry::Zero),
-                Promised::Content { lbn, content } if lbn.0 < logical => {
-                    return replay_content(&mut pool.io, &mut pool.tables, answers, requests, lbn, content);
-                }
-                Promised::Link { lbn, pbn, slot, proof } if lbn.0 < logical && pbn.0 < data && slot <= SLOT_MAX => {
-                    if !replay_link(pool, scheme, answers, lbn, (pbn, slot), &proof) {
-                        return;
-                    }
-                }
-                _ => answers.ack_journal.breaks_one(),
-            }
-            answers.ack_journal.to_replay.pop_front();
-        }
+/// Proves the entries, then applies them, as far as pages in memory allow.
+pub(crate) fn go_on_replaying(pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers, requests: &mut Requests) {
+    if pool.io.stage() != Stage::Replaying {
+        return;
     }
+    if let Some(good) = answers.take_replayed() {
+        content_replayed(pool, answers, good);
+    }
+    match has_trace(pool, &mut answers.ack_journal) {
+        Err(page) => return pool.tables.wait(&mut pool.io, page, Task::Replay),
+        // This is done once: the replay changes the sector that is the trace.
+        Ok(true) => {
+            answers.ack_journal.trace_is_found();
+            adopt_trace_of_log(&mut pool.io, &pool.tables, &pool.medium, &mut answers.ack_journal);
+        }
+        Ok(false) => refuse_promises(&mut pool.io, answers),
+    }
+    if !read_proofs(pool, &mut answers.ack_journal) {
+        return;
+    }
+    while let (Stage::Replaying, Some(what)) = (pool.io.stage(), answers.ack_journal.to_replay.front().cloned()) {
+        let (logical, data) = (pool.geometry.logical_blocks, pool.geometry.data_blocks);
+        match what {
+            Promised::Unmap { first, end } if first < end && end.0 <= logical => {
+                pool.unmap(first, end).into_iter().for_each(|lbn| answers.ack_journal.overtake(&pool.settings, lbn));
+            }
+            Promised::Zero { lbn } if lbn.0 < logical => pool.set_point(lbn, MapEntry::Zero),
+            Promised::Content { lbn, content } if lbn.0 < logical => {
+                return replay_content(&mut pool.io, &mut pool.tables, answers, requests, lbn, content);
+            }
+            Promised::Link { lbn, pbn, slot, proof } if lbn.0 < logical && pbn.0 < data && slot <= SLOT_MAX => {
+                if !replay_link(pool, scheme, answers, lbn, (pbn, slot), &proof) {
+                    return;
+                }
+            }
+            _ => answers.ack_journal.breaks_one(),
+        }
+        answers.ack_journal.to_replay.pop_front();
+    }
+}
 
-    /// Writes the content of a block again that takes no link any more, when it has been read.
-    pub fn copy_arrived(
-        pool: &mut Pool,
-        answers: &mut Answers,
-        requests: &mut Requests,
-        lbn: Lbn,
-        (pbn, slot): (Pbn, u8),
-        arrived: Arrived,
-    ) {
-        let Arrived { buffer, digests, result } = arrived;
-        answers.end_replay();
-        if result.is_err() && answers.ack_journal.contents.is_tried_again(pbn) {
-            return pool.io.schedule.push(Task::Replay);
-        }
-        let Some(Promised::Link { proof, .. }) = answers.ack_journal.to_replay.front() else { return };
-        let block = buffer.freeze().slice(0, 1);
-        let is_right = match slot {
-            0 => digests.first().is_some_and(|&digest| proof.proves(&pool.keys.fingerprinter, digest, block.block(0))),
-            _ => pool.keys.authentic(pbn, block.block(0)).is_some(),
-        };
-        match in_slot(&block, slot).filter(|_| result.is_ok() && is_right) {
-            Some(content) => replay_content(&mut pool.io, &mut pool.tables, answers, requests, lbn, content),
-            None => {
-                pool.io.schedule.push(Task::Replay);
-                content_replayed(pool, answers, false);
-            }
+/// Writes the content of a block again that takes no link any more, when it has been read.
+pub(crate) fn copy_arrived(
+    pool: &mut Pool,
+    answers: &mut Answers,
+    requests: &mut Requests,
+    lbn: Lbn,
+    (pbn, slot): (Pbn, u8),
+    arrived: Arrived,
+) {
+    let Arrived { buffer, digests, result } = arrived;
+    answers.end_replay();
+    if result.is_err() && answers.ack_journal.contents.is_tried_again(pbn) {
+        return pool.io.schedule.push(Task::Replay);
+    }
+    let Some(Promised::Link { proof, .. }) = answers.ack_journal.to_replay.front() else { return };
+    let block = buffer.freeze().slice(0, 1);
+    let is_right = match slot {
+        0 => digests.first().is_some_and(|&digest| proof.proves(&pool.keys.fingerprinter, digest, block.block(0))),
+        _ => pool.keys.authentic(pbn, block.block(0)).is_some(),
+    };
+    match in_slot(&block, slot).filter(|_| result.is_ok() && is_right) {
+        Some(content) => replay_content(&mut pool.io, &mut pool.tables, answers, requests, lbn, content),
+        None => {
+            pool.io.schedule.push(Task::Replay);
+            content_replayed(pool, answers, false);
         }
     }
+}
 
-    /// Whether everything that was replayed is durable, or never will be. Then the volume has to serve.
-    #[must_use]
-    #[inline]
-    pub fn is_replayed(pool: &mut Pool, answers: &mut Answers) -> bool {
-        if pool.io.stage() != Stage::Replaying {
-            return false;
-        }
-        let journal = &mut answers.ack_journal;
-        let is_checked = journal.is_checked();
-        let done = is_checked && journal.to_replay.is_empty() && pool.tables.open.is_empty() && pool.tables.committing.is_none();
-        if !(done || pool.io.has_failed()) {
-            return false;
-        }
-        if let Some(writes) = journal.take_broken() {
-            pool.io.notice(Notice::AcknowledgedLost { writes });
-        }
-        if pool.io.has_failed() {
-            // Applied entries may not be durable: no answer may contradict the next opening (P7). The journal stays.
-            pool.io.refuse_reads();
-        } else {
-            pool.io.act(Action::Replayed);
-            if journal.is_set_back() {
-                // The next server must not look for traces that this store lacks.
-                pool.io.act(Action::Forget { epoch: pool.medium.superblock.last_epoch, traces: [None; 2] });
-            }
-        }
-        pool.space.forget_promised();
-        journal.forget_proofs();
-        true
+/// Whether everything that was replayed is durable, or never will be. Then the volume has to serve.
+#[must_use]
+#[inline]
+pub(crate) fn is_replayed(pool: &mut Pool, answers: &mut Answers) -> bool {
+    if pool.io.stage() != Stage::Replaying {
+        return false;
     }
+    let journal = &mut answers.ack_journal;
+    let is_checked = journal.is_checked();
+    let done = is_checked && journal.to_replay.is_empty() && pool.tables.open.is_empty() && pool.tables.committing.is_none();
+    if !(done || pool.io.has_failed()) {
+        return false;
+    }
+    if let Some(writes) = journal.take_broken() {
+        pool.io.notice(Notice::AcknowledgedLost { writes });
+    }
+    if pool.io.has_failed() {
+        // Applied entries may not be durable: no answer may contradict the next opening (P7). The journal stays.
+        pool.io.refuse_reads();
+    } else {
+        pool.io.act(Action::Replayed);
+        if journal.is_set_back() {
+            // The next server must not look for traces that this store lacks.
+            pool.io.act(Action::Forget { epoch: pool.medium.superblock.last_epoch, traces: [None; 2] });
+        }
+    }
+    pool.space.forget_promised();
+    journal.forget_proofs();
+    true
 }
 
 /// Drops all entries: the store is not the one that the last server left.
@@ -276,7 +273,7 @@ mod tests {
         let (lbn, content) = (Lbn(1), BufferMut::zeroed(1).freeze().slice(0, 1));
         answers.ack_journal.to_replay = [Promised::Zero { lbn }, Promised::Content { lbn, content }].into();
         for _ in 0..2 {
-            Recovery::go_on_replaying(&mut parts.pool, &mut scheme, &mut answers, &mut requests);
+            go_on_replaying(&mut parts.pool, &mut scheme, &mut answers, &mut requests);
             let digests = parts.pool.io.actions().iter().filter(|action| matches!(action, Action::Digest { .. })).count();
             assert_eq!((digests, answers.ack_journal.to_replay.len()), (1, 1));
         }

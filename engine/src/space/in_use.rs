@@ -116,7 +116,7 @@ impl Space {
         self.promised.clear();
     }
 
-    /// What a block is to the scheme, if it belongs to it.
+    /// The role of a block for the scheme, if it belongs to it.
     pub fn scheme_block(&self, pbn: Pbn) -> Option<SchemeBlock> {
         self.of_scheme.get(&pbn).copied()
     }

@@ -1,23 +1,24 @@
 //! The log scan ends: damage is found here.
 
+use super::adopt::adopt_damaged;
 use super::reading::Reading;
 use super::scan::ScanEnd;
 use super::verify::Verification;
-use super::{Opened, Opening, State};
+use super::{LogReader, State, Step};
 use crate::buffer::Slice;
 use crate::interface::Notice;
 use crate::pool::Pool;
 use crate::units::Pbn;
 use std::collections::BTreeSet;
 
-impl Opening {
+impl LogReader {
     /// Ends the scan. Verification of what may not have been flushed comes next.
-    pub(super) fn scan_is_over(&mut self, pool: &mut Pool, reading: Reading) -> Opened {
+    pub(super) fn scan_is_over(&mut self, pool: &mut Pool, reading: Reading) -> Step {
         let Reading { scan, live, units, .. } = reading;
         let ended = scan.end();
         if let Some(found) = damage_of(&ended) {
             pool.io.notice(found);
-            return Err(self.adopt_damaged(&mut pool.tables, ended, live));
+            return Err(adopt_damaged(&mut pool.tables, ended, live));
         }
         let is_beyond = |&(sequence, (pbn, _)): &(u64, (Pbn, Slice))| sequence > ended.flushed && ended.place_of(sequence) == Some(pbn);
         let units = units.into_iter().filter(is_beyond).map(|(_, unit)| unit).collect();

@@ -1,15 +1,18 @@
 //! Makes the end of the log durable: blocks that count and may not have been flushed are written again, and, after a crash, a unit closes
 //! the log.
 
+use super::progress::{LogRead, records_in_memory};
 use super::reading::Contents;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::record::Record;
 use crate::format::unit::UnitWriter;
+use crate::interface::Progress;
 use crate::io::{FlushFor, Io};
 use crate::pool::Pool;
 use crate::scheme::log::Log;
 use crate::scheme::log::write::write_units;
 use crate::space::{PendingBlock, Space};
+use crate::tables::Tables;
 
 /// The work that is left when a log was read.
 #[derive(Default)]
@@ -22,15 +25,12 @@ pub(crate) struct LogEnd {
     to_rewrite: Contents,
     /// The number of blocks of these, or of the closing unit, that are not written yet.
     blocks_left: usize,
-    /// The places are chosen.
-    pub is_ready: bool,
-    /// The end of the log is durable.
-    pub is_durable: bool,
+    read: LogRead,
 }
 
 impl LogEnd {
-    pub fn new(closing: Option<Record>, is_closed: bool, to_rewrite: Contents) -> Self {
-        Self { closing, is_closed, to_rewrite, ..Self::default() }
+    pub fn new(closing: Option<Record>, is_closed: bool, to_rewrite: Contents, read: LogRead) -> Self {
+        Self { closing, is_closed, to_rewrite, blocks_left: 0, read }
     }
 
     /// Keeps in memory what another opening would write again, for reads of an opening that may not write.
@@ -57,10 +57,7 @@ impl LogEnd {
             return false;
         }
         // All that counts is flushed: the closing unit may confirm it.
-        let (Some(closing), Some(log)) = (self.closing.take(), log) else {
-            self.is_durable = true;
-            return true;
-        };
+        let (Some(closing), Some(log)) = (self.closing.take(), log) else { return true };
         self.blocks_left = 1;
         let number = pool.tables.take_number();
         let mut writer = UnitWriter::new(log.places_behind(0, false));
@@ -83,8 +80,8 @@ impl LogEnd {
         }
     }
 
-    /// Notes that the places for the coming units are chosen.
-    pub fn places_are_known(&mut self) {
-        self.is_ready = true;
+    /// The progress of the opening: everything was read.
+    pub fn progress(&self, tables: &Tables) -> Option<Progress> {
+        self.read.progress(self.read.units, records_in_memory(tables))
     }
 }

@@ -27,6 +27,7 @@ mod scan_tests;
 mod verify;
 
 pub(crate) use limits::Limits;
+pub(crate) use log_end::LogEnd;
 pub(crate) use scan::Scan;
 pub(crate) use verify::holds;
 
@@ -40,11 +41,12 @@ use crate::io::{Arrived, IoFor, READ_RETRIES};
 use crate::pool::Medium;
 use crate::pool::Pool;
 use crate::tables::UnlinkedRecords;
-use crate::units::{Bytes, Epoch, Time};
-use log_end::LogEnd;
+use crate::units::{Bytes, Epoch};
+use adopt::adopt;
 use notices::ProgressReports;
+use progress::LogRead;
 use reading::{ReadResult, Reading};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use verify::Verification;
 
 /// A damaged log.
@@ -55,93 +57,69 @@ pub(crate) struct Damaged {
     pub log: Option<Box<Log>>,
 }
 
-/// The result of a step of an opening.
+/// The result of a step of the reading.
 pub(crate) enum Found {
-    /// The opening continues when an operation has ended.
+    /// The reading continues when an operation has ended.
     Nothing,
-    /// The log as it continues, or, during an overflow to pages, as much of it as was read.
-    Log(Box<Log>),
+    /// As much of the log as was read: its records enter pages, to free memory.
+    Overflow(Box<Log>),
+    /// The log as it continues, and what is left to do at its end.
+    End(Box<Log>, LogEnd),
 }
 
 /// The result of a step, or the damaged log.
-pub(crate) type Opened = Result<Found, Damaged>;
+pub(crate) type Step = Result<Found, Damaged>;
 
-/// A log that is being opened, or the opening of a volume that has none.
-pub(crate) struct Opening {
+/// The reading of a live log.
+pub(crate) struct LogReader {
     state: State,
-    /// The number of units that were read.
-    units_read: u64,
+    read: LogRead,
     reports: ProgressReports,
-    /// The number of records that entered pages (`overflow.rs`).
-    overflowed: u64,
     /// Failed reads of each block, by its offset.
     failures: BTreeMap<Bytes, u8>,
 }
 
-/// The state of an opening. The step that ends a state consumes it.
+/// The state of the reading. The step that ends a state consumes it.
+#[derive(Default)]
 enum State {
     Reading(Reading),
     /// The scan stands still while pages are written.
     Overflowing(Reading),
     Verifying(Verification),
-    /// The log is read.
-    Ending(LogEnd),
+    #[default]
+    Over,
 }
 
-impl Default for State {
-    fn default() -> Self {
-        Self::Ending(LogEnd::default())
-    }
-}
-
-impl Opening {
-    fn new(state: State, now: Time) -> Self {
-        Self { state, units_read: 0, reports: ProgressReports::from(now), overflowed: 0, failures: BTreeMap::new() }
-    }
-
-    /// The opening of a volume without a log.
-    pub fn without_log(io: &Io) -> Self {
-        Self::new(State::default(), io.now())
-    }
-
-    /// The opening of a live log, from this log tail on.
-    pub fn of_live_log(io: &Io, medium: &Medium, log_tail: LogTail) -> Self {
+impl LogReader {
+    /// The reading of the log from this log tail on.
+    pub fn new(io: &Io, medium: &Medium, log_tail: LogTail) -> Self {
         let scan = Scan::new(log_tail, Limits::of(&medium.superblock));
-        Self::new(State::Reading(Reading::new(scan)), io.now())
-    }
-
-    /// The opening of a log that was closed, with this log tail. Returns the log too.
-    pub fn of_closed_log(pool: &mut Pool, log_tail: LogTail) -> (Self, Box<Log>) {
-        let ended = Scan::new(log_tail, Limits::of(&pool.medium.superblock)).end();
-        let mut opening = Self::without_log(&pool.io);
-        let log = opening.adopt(pool, ended, UnlinkedRecords::default(), &Default::default(), Vec::new(), false);
-        (opening, log)
+        let state = State::Reading(Reading::new(scan));
+        Self { state, read: LogRead::default(), reports: ProgressReports::from(io.now()), failures: BTreeMap::new() }
     }
 
     /// Continues to read the log.
     ///
     /// # Errors
     /// The log is damaged.
-    pub fn read_log(&mut self, pool: &mut Pool) -> Opened {
+    pub fn read_log(&mut self, pool: &mut Pool) -> Step {
         match std::mem::take(&mut self.state) {
             State::Reading(mut reading) => match reading.read_some(pool) {
                 ReadResult::Waits => Ok(self.wait(State::Reading(reading))),
-                ReadResult::Full => Ok(Found::Log(self.begin_overflow(&mut pool.io, &mut pool.tables, reading))),
+                ReadResult::Full => Ok(Found::Overflow(self.begin_overflow(&mut pool.io, &mut pool.tables, reading))),
                 ReadResult::End => self.scan_is_over(pool, reading),
             },
-            State::Verifying(mut verification) => {
-                let is_done = verification.is_done(&mut pool.io, &pool.geometry);
-                Ok(if is_done {
-                    Found::Log(self.verification_is_over(pool, verification))
-                } else {
-                    self.wait(State::Verifying(verification))
-                })
-            }
-            state @ (State::Overflowing(_) | State::Ending(_)) => Ok(self.wait(state)),
+            State::Verifying(mut verification) => Ok(if verification.is_done(&mut pool.io, &pool.geometry) {
+                let (log, end) = verification.adopt(pool, self.read);
+                Found::End(log, end)
+            } else {
+                self.wait(State::Verifying(verification))
+            }),
+            state @ (State::Overflowing(_) | State::Over) => Ok(self.wait(state)),
         }
     }
 
-    /// Keeps the state: the opening continues when an operation has ended.
+    /// Keeps the state: the reading continues when an operation has ended.
     fn wait(&mut self, state: State) -> Found {
         self.state = state;
         Found::Nothing
@@ -151,14 +129,14 @@ impl Opening {
     ///
     /// # Errors
     /// The log is damaged.
-    pub fn arrived(&mut self, pool: &mut Pool, what: IoFor, arrived: Arrived) -> Opened {
+    pub fn arrived(&mut self, pool: &mut Pool, what: IoFor, arrived: Arrived) -> Step {
         if arrived.result.is_err() {
             return self.read_again(&mut pool.io, &pool.geometry, what);
         }
         match (&mut self.state, what) {
             (State::Reading(reading), IoFor::ReadForScan { unit: which, pbn }) => {
                 reading.arrived(&pool.keys, which, pbn, arrived.buffer);
-                self.units_read += 1;
+                self.read.units += 1;
                 self.report_progress(&mut pool.io, &pool.tables, &pool.settings);
             }
             (State::Verifying(verification), IoFor::ReadForVerification { pbn, name }) => {
@@ -172,7 +150,7 @@ impl Opening {
 
     /// Retries a failed read, twice for each block. A block that cannot be read may hold what was acknowledged last, so it is not the end
     /// of the log.
-    fn read_again(&mut self, io: &mut Io, geometry: &Geometry, what: IoFor) -> Opened {
+    fn read_again(&mut self, io: &mut Io, geometry: &Geometry, what: IoFor) -> Step {
         let (at, digest, class) = match &what {
             IoFor::ReadForScan { pbn, .. } => (geometry.block_at(*pbn), false, Class::Log),
             IoFor::ReadForVerification { pbn, name } => (geometry.block_at(*pbn), name.kind == Kind::Fingerprint, Class::Data),
@@ -190,26 +168,22 @@ impl Opening {
         Ok(Found::Nothing)
     }
 
-    /// Whether the end of the log is known.
-    pub fn is_end_known(&self) -> bool {
-        !matches!(self.state, State::Reading(_) | State::Overflowing(_))
-    }
-
     /// Bytes of the records that were read and are not passed on yet, for the account of memory.
     pub fn bytes(&self) -> u64 {
         match &self.state {
             State::Reading(Reading { live, .. }) | State::Verifying(Verification { live, .. }) => live.bytes(),
-            State::Overflowing(_) | State::Ending(_) => 0,
+            State::Overflowing(_) | State::Over => 0,
         }
     }
 
-    /// The work that follows the reading, once that is over.
-    pub fn log_end(&mut self) -> Option<&mut LogEnd> {
-        if let State::Ending(end) = &mut self.state { Some(end) } else { None }
+    /// Whether the end of the log is not known yet.
+    pub fn looks_for_end(&self) -> bool {
+        matches!(self.state, State::Reading(_) | State::Overflowing(_))
     }
+}
 
-    /// Whether the places are chosen: then the opening may wait for the end of a checkpoint.
-    pub fn is_ready(&mut self) -> bool {
-        self.log_end().is_some_and(|end| end.is_ready)
-    }
+/// Takes over a log that was closed, with this log tail: there is nothing to read.
+pub(crate) fn adopt_closed_log(pool: &mut Pool, log_tail: LogTail) -> (Box<Log>, LogEnd) {
+    let ended = Scan::new(log_tail, Limits::of(&pool.medium.superblock)).end();
+    adopt(pool, ended, UnlinkedRecords::default(), &BTreeSet::new(), Vec::new(), None)
 }

@@ -11,7 +11,7 @@
 //! 6. All records stay in memory where the volume is read-only, where a page cannot be read, and where they belong to the last two epochs.
 
 use super::reading::Reading;
-use super::{Opening, State};
+use super::{LogReader, State};
 use crate::io::Io;
 use crate::schedule::Task;
 use crate::scheme::log::Log;
@@ -19,7 +19,7 @@ use crate::scheme::log::checkpoint_state::Checkpoint;
 use crate::tables::{Committed, Tables, UnlinkedRecords};
 use std::collections::VecDeque;
 
-impl Opening {
+impl LogReader {
     /// Begins a checkpoint of the records that were read. Returns a log with that checkpoint.
     pub(super) fn begin_overflow(&mut self, io: &mut Io, tables: &mut Tables, mut reading: Reading) -> Box<Log> {
         let certain = reading.scan.certain();
@@ -45,7 +45,7 @@ impl Opening {
             records.forget_upto(certain);
         }
         tables.pages.evict_clean();
-        self.overflowed += before - records.len();
+        self.read.overflowed += before - records.len();
         reading.records_left = if is_whole { records.len() } else { u64::MAX };
         reading.live = UnlinkedRecords::of(records);
         self.state = State::Reading(reading);

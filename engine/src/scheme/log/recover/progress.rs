@@ -1,29 +1,48 @@
-//! The progress of an opening: on request, and by notices where it takes long.
+//! The progress of the reading: on request, and by notices where it takes long.
 
 use super::reading::Reading;
 use super::verify::Verification;
-use super::{Opening, State};
+use super::{LogReader, State};
 use crate::interface::{Notice, Progress};
 use crate::io::Io;
 use crate::settings::Settings;
 use crate::tables::Tables;
 
-impl Opening {
-    /// The progress, if a log is read.
+/// How much of a log was read.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct LogRead {
+    /// The number of units.
+    pub units: u64,
+    /// The number of records that entered pages (`overflow.rs`).
+    pub overflowed: u64,
+}
+
+impl LogRead {
+    /// The progress once this was read, with `live` records in memory; at most `units_most` units are to be read. None if there is no log
+    /// to read.
+    pub fn progress(self, units_most: u64, live: u64) -> Option<Progress> {
+        let Self { units, overflowed } = self;
+        (units > 0).then_some(Progress { units, units_most, records: live + overflowed, records_on_pages: overflowed })
+    }
+}
+
+/// The number of records in memory that were passed on.
+pub(super) fn records_in_memory(tables: &Tables) -> u64 {
+    tables.committed.as_ref().map_or(0, |committed| committed.records.len())
+}
+
+impl LogReader {
+    /// The progress, once a unit was read.
     pub fn progress(&self, tables: &Tables, settings: &Settings) -> Option<Progress> {
-        let units = self.units_read;
-        if units == 0 {
-            return None;
-        }
-        let committed = || tables.committed.as_ref().map_or(0, |committed| committed.records.len());
         let (ahead, live) = match &self.state {
             State::Reading(Reading { scan, live, .. }) => (Some(scan.ahead()), live.len()),
-            State::Overflowing(Reading { scan, .. }) => (Some(scan.ahead()), committed()),
+            State::Overflowing(Reading { scan, .. }) => (Some(scan.ahead()), records_in_memory(tables)),
             State::Verifying(Verification { live, .. }) => (None, live.len()),
-            State::Ending(_) => (None, committed()),
+            State::Over => (None, records_in_memory(tables)),
         };
+        let units = self.read.units;
         let units_most = ahead.map_or(units, |ahead| settings.knobs.checkpoint_beyond.max(units + ahead));
-        Some(Progress { units, units_most, records: live + self.overflowed, records_on_pages: self.overflowed })
+        self.read.progress(units_most, live)
     }
 
     /// Reports the progress if it is time to.
