@@ -104,10 +104,4 @@ impl Engine {
     pub fn progress(&self) -> Option<Progress> {
         self.phase.progress(&self.parts.pool.tables, &self.parts.pool.settings)
     }
-
-    /// Whether the opening is writing pages before it knows the end of the log.
-    #[must_use]
-    pub fn spills(&self) -> bool {
-        self.phase.spills(&self.scheme)
-    }
 }

@@ -168,6 +168,6 @@ impl ToCompare {
 
     /// Enters what is to be compared in the superblock, for its next update.
     fn enter(&self, superblock: &mut Superblock) {
-        superblock.set_uncompared(Saved { regions: self.all(), is_asked: self.is_asked, is_paused: self.is_paused });
+        superblock.set_to_compare(Saved { regions: self.all(), is_asked: self.is_asked, is_paused: self.is_paused });
     }
 }

@@ -103,11 +103,6 @@ impl Phase {
         if let Self::Opening(opening) = self { Some(opening) } else { None }
     }
 
-    /// Whether pages are being written before the end of the log is known.
-    pub fn spills(&self, scheme: &Scheme) -> bool {
-        matches!(scheme, Scheme::Log(_)) && self.opening().is_some_and(Opening::looks_for_end)
-    }
-
     /// The progress of an opening that reads a log.
     pub fn progress(&self, tables: &Tables, settings: &Settings) -> Option<Progress> {
         self.opening()?.progress(tables, settings)

@@ -217,11 +217,6 @@ impl Opening {
         Then::Serve
     }
 
-    /// Whether the end of the log is being looked for.
-    pub(super) fn looks_for_end(&self) -> bool {
-        matches!(self, Self::ReadLog(reader) if reader.looks_for_end())
-    }
-
     /// The progress, if there is a log to read.
     pub(super) fn progress(&self, tables: &Tables, settings: &Settings) -> Option<Progress> {
         match self {

@@ -14,7 +14,7 @@ const SCHEME: &[&str] = &["engine/src/scheme/"];
 const SCHEMES: &[&str] = &["engine/src/scheme/log/", "engine/src/scheme/ordered/"];
 /// The other files that may know which scheme runs: those that describe or check the medium of each, the settings, and the one that
 /// chooses.
-const MAY_KNOW_THE_SCHEME: &[&str] = &["engine/src/format/", "engine/src/check/", "engine/src/settings.rs", "engine/src/recovery/mod.rs"];
+const MAY_KNOW_THE_SCHEME: &[&str] = &["engine/src/format/", "engine/src/check/", "engine/src/settings.rs", "engine/src/recovery/steps.rs"];
 /// Names in code that tell which scheme runs.
 const SCHEME_WORDS: &[&str] = &["CommitMode", "commit_mode", "is_log_live"];
 /// Variants of `Scheme`.

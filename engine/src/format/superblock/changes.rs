@@ -75,7 +75,7 @@ impl Superblock {
     }
 
     /// Says what is still to be compared out of line.
-    pub(crate) fn set_uncompared(&mut self, to_compare: ToCompare) {
+    pub(crate) fn set_to_compare(&mut self, to_compare: ToCompare) {
         self.to_compare = to_compare;
     }
 }

@@ -79,7 +79,7 @@ pub struct ProtectedRange {
 
 impl ToCompare {
     pub(super) fn encode(&self, out: &mut [u8]) {
-        at::UNCOMPARED.of_mut(out).copy_from_slice(&self.regions.encode());
+        at::TO_COMPARE.of_mut(out).copy_from_slice(&self.regions.encode());
         let flag = |set, bit| if set { bit } else { 0 };
         at::COMPARISON.set(out, flag(self.is_asked, COMPARISON_ASKED) | flag(self.is_paused, COMPARISON_PAUSED));
     }
@@ -87,7 +87,7 @@ impl ToCompare {
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, SuperblockError> {
         let flags = one_of(at::COMPARISON, bytes, &[0, COMPARISON_ASKED, COMPARISON_PAUSED, COMPARISON_ASKED | COMPARISON_PAUSED])?;
         Ok(Self {
-            regions: Regions::decode(at::UNCOMPARED.array(bytes)),
+            regions: Regions::decode(at::TO_COMPARE.array(bytes)),
             is_asked: flags & COMPARISON_ASKED != 0,
             is_paused: flags & COMPARISON_PAUSED != 0,
         })

@@ -175,11 +175,6 @@ impl LogReader {
             State::Overflowing(_) | State::Over => 0,
         }
     }
-
-    /// Whether the end of the log is not known yet.
-    pub fn looks_for_end(&self) -> bool {
-        matches!(self.state, State::Reading(_) | State::Overflowing(_))
-    }
 }
 
 /// Takes over a log that was closed, with this log tail: there is nothing to read.
