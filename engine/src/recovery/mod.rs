@@ -14,11 +14,11 @@ pub(crate) mod promised_contents;
 pub(crate) mod replay;
 mod steps;
 
-pub(crate) use steps::Opening;
+pub(crate) use steps::{Opening, OpeningEvent};
 
 use crate::answers::Answers;
 use crate::interface::Progress;
-use crate::io::{Arrived, FlushFor, Io, IoFor, Stage};
+use crate::io::{FlushFor, Io, Stage};
 use crate::pool::{Medium, Pool, look_at_counters};
 use crate::scheme::Scheme;
 use crate::settings::Settings;
@@ -29,25 +29,6 @@ use crate::units::Epoch;
 pub(crate) enum Phase {
     Opening(Box<Opening>),
     Open,
-}
-
-/// The events that an opening waits for.
-pub(crate) enum OpeningEvent {
-    DeviceFlushed,
-    /// A block that the reading of the log has asked for.
-    LogBlock(IoFor, Arrived),
-    /// Records of the log have entered pages, to free memory.
-    Overflowed,
-    /// Free blocks may have been found.
-    BlocksFound,
-    /// An update of the superblock is durable, or the volume has failed.
-    SuperblockWritten,
-    /// This number of units is on the device.
-    UnitsWritten(usize),
-    UnitsFlushed,
-    CheckpointEnded,
-    /// The volume has failed, and nothing else will end.
-    Failed,
 }
 
 /// The consequence of an event; or, if the log is damaged, the last epoch whose records count.

@@ -1,10 +1,9 @@
 //! The steps of an opening, until its log is open.
 
-use super::OpeningEvent as Event;
 use crate::answers::Answers;
 use crate::format::superblock::CommitMode;
 use crate::interface::{Notice, Progress};
-use crate::io::{Io, Stage};
+use crate::io::{Arrived, Io, IoFor, Stage};
 use crate::pool::{Medium, Pool, look_at_counters};
 use crate::schedule::Task;
 use crate::scheme::log::recover::{Damaged, Found, LogEnd, LogReader, Step as Read, adopt_closed_log};
@@ -18,6 +17,25 @@ use crate::units::Epoch;
 /// An update that has to be in both pairs of superblock copies is written this number of times. Otherwise, if the newest pair were lost, or
 /// destroyed by a format that a power loss interrupts, the older one would pass for a clean volume.
 const UPDATES: u8 = 2;
+
+/// The events that an opening waits for.
+pub(crate) enum OpeningEvent {
+    DeviceFlushed,
+    /// A block that the reading of the log has asked for.
+    LogBlock(IoFor, Arrived),
+    /// Records of the log have entered pages, to free memory.
+    Overflowed,
+    /// Free blocks may have been found.
+    BlocksFound,
+    /// An update of the superblock is durable, or the volume has failed.
+    SuperblockWritten,
+    /// This number of units is on the device.
+    UnitsWritten(usize),
+    UnitsFlushed,
+    CheckpointEnded,
+    /// The volume has failed, and nothing else will end.
+    Failed,
+}
 
 /// The step of an opening, which waits for an event.
 pub(crate) enum Opening {
@@ -49,9 +67,9 @@ impl Opening {
     ///
     /// # Errors
     /// When the log is damaged.
-    pub(super) fn on(self, event: Event, pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers) -> Result<Then, Epoch> {
+    pub(super) fn on(self, event: OpeningEvent, pool: &mut Pool, scheme: &mut Scheme, answers: &mut Answers) -> Result<Then, Epoch> {
         Ok(match (self, event) {
-            (Self::FlushDevice, Event::DeviceFlushed) => {
+            (Self::FlushDevice, OpeningEvent::DeviceFlushed) => {
                 // Without that flush the cache may still be lost: nothing that was read may be given out (R8).
                 pool.io.opening_flush_ended();
                 let wanted = pool.settings.commit_mode == CommitMode::Log;
@@ -72,43 +90,49 @@ impl Opening {
                     }
                 }
             }
-            (opening, Event::Failed) => opening.fail(&mut pool.io, scheme, answers),
-            (opening, Event::SuperblockWritten | Event::UnitsWritten(_) | Event::UnitsFlushed) if pool.io.has_failed() => {
+            (opening, OpeningEvent::Failed) => opening.fail(&mut pool.io, scheme, answers),
+            (opening, OpeningEvent::SuperblockWritten | OpeningEvent::UnitsWritten(_) | OpeningEvent::UnitsFlushed)
+                if pool.io.has_failed() =>
+            {
                 opening.fail(&mut pool.io, scheme, answers)
             }
-            (Self::ReadLog(mut reader), Event::LogBlock(what, arrived)) => {
+            (Self::ReadLog(mut reader), OpeningEvent::LogBlock(what, arrived)) => {
                 let read = reader.arrived(pool, what, arrived);
                 Self::has_read(reader, read, pool, scheme, answers)?
             }
-            (Self::ReadLog(mut reader), Event::Overflowed) => {
+            (Self::ReadLog(mut reader), OpeningEvent::Overflowed) => {
                 if let Scheme::Log(log) = std::mem::take(scheme) {
                     reader.end_overflow(&mut pool.tables, *log);
                 }
                 let read = reader.read_log(pool);
                 Self::has_read(reader, read, pool, scheme, answers)?
             }
-            (Self::ChoosePlaces(end), Event::BlocksFound) => Self::choose_places(end, pool, scheme, answers),
-            (Self::MarkOpen(end, updates), Event::SuperblockWritten) if updates < UPDATES => {
+            (Self::ChoosePlaces(end), OpeningEvent::BlocksFound) => Self::choose_places(end, pool, scheme, answers),
+            (Self::MarkOpen(end, updates), OpeningEvent::SuperblockWritten) if updates < UPDATES => {
                 pool.write_superblock();
                 Then::Wait(Self::MarkOpen(end, updates + 1))
             }
-            (Self::MarkOpen(end, _), Event::SuperblockWritten) => Self::write_log_end(end, pool, scheme, answers),
-            (Self::WriteLogEnd(mut end), Event::UnitsWritten(units)) => {
+            (Self::MarkOpen(end, _), OpeningEvent::SuperblockWritten) => Self::write_log_end(end, pool, scheme, answers),
+            (Self::WriteLogEnd(mut end), OpeningEvent::UnitsWritten(units)) => {
                 end.units_written(&mut pool.io, units);
                 Then::Wait(Self::WriteLogEnd(end))
             }
-            (Self::WriteLogEnd(end), Event::UnitsFlushed) => {
+            (Self::WriteLogEnd(end), OpeningEvent::UnitsFlushed) => {
                 if let Scheme::Log(log) = scheme {
                     log.is_flushed(&mut pool.tables, &mut pool.medium);
                 }
                 Self::write_log_end(end, pool, scheme, answers)
             }
-            (Self::MakeRoom(end), Event::CheckpointEnded | Event::SuperblockWritten) => Self::log_is_open(end, pool, scheme, answers),
-            (Self::LeaveLog(end, updates), Event::SuperblockWritten) if updates < UPDATES => {
+            (Self::MakeRoom(end), OpeningEvent::CheckpointEnded | OpeningEvent::SuperblockWritten) => {
+                Self::log_is_open(end, pool, scheme, answers)
+            }
+            (Self::LeaveLog(end, updates), OpeningEvent::SuperblockWritten) if updates < UPDATES => {
                 pool.write_superblock();
                 Then::Wait(Self::LeaveLog(end, updates + 1))
             }
-            (Self::LeaveLog(end, _), Event::SuperblockWritten | Event::CheckpointEnded) => Self::log_is_open(end, pool, scheme, answers),
+            (Self::LeaveLog(end, _), OpeningEvent::SuperblockWritten | OpeningEvent::CheckpointEnded) => {
+                Self::log_is_open(end, pool, scheme, answers)
+            }
             (opening, _) => Then::Wait(opening),
         })
     }

@@ -7,13 +7,14 @@
 //! 1. The function is in that file.
 //! 2. A function that another one follows directly names it, so that a reader gets there by "go to definition". An item without a function
 //!    stands where no call leads on: where the device has its turn, say.
-//! 3. A road has at most 15 hops from one function to the next. A list with one item of this form is a road.
+//! 3. A function may have a list of its own, set in by `-`: what it calls beside the way, each of which may have such a list, too.
+//! 4. A road has at most 30 functions. A list with one item of this form is a road.
 
 use super::source::Source;
 use std::collections::BTreeMap;
 
-/// Hops of a road: one less than its functions.
-const HOPS_MAX: usize = 15;
+/// The most functions of a road.
+const FUNCTIONS_MAX: usize = 30;
 
 /// An item of a list.
 enum Item {
@@ -25,9 +26,16 @@ enum Item {
     Misshapen,
 }
 
-/// The items of each numbered list, with their lines in the page.
-fn lists(page: &str) -> Vec<Vec<(usize, Item)>> {
-    let mut lists: Vec<Vec<(usize, Item)>> = Vec::new();
+/// An item of a list, with its line in the page, and the number of columns by which it is set in.
+struct Listed {
+    line: usize,
+    depth: usize,
+    item: Item,
+}
+
+/// The items of each numbered list.
+fn lists(page: &str) -> Vec<Vec<Listed>> {
+    let mut lists: Vec<Vec<Listed>> = Vec::new();
     let mut is_within = false;
     for (at, line) in page.lines().enumerate() {
         let text = line.split_once(". ").filter(|(number, _)| number.parse::<u32>().is_ok()).map(|(_, text)| text);
@@ -36,11 +44,17 @@ fn lists(page: &str) -> Vec<Vec<(usize, Item)>> {
                 if !is_within {
                     lists.push(Vec::new());
                 }
-                lists.last_mut().expect("a list has begun").push((at + 1, item(text)));
+                lists.last_mut().expect("a list has begun").push(Listed { line: at + 1, depth: 0, item: item(text) });
                 is_within = true;
             }
-            // An item may go on in lines that are set in.
-            None => is_within &= line.starts_with(' '),
+            // An item may go on in lines that are set in, or have a list of its own.
+            None => {
+                is_within &= line.starts_with(' ');
+                if let Some(text) = line.trim_start().strip_prefix("- ").filter(|_| is_within) {
+                    let depth = line.len() - line.trim_start().len();
+                    lists.last_mut().expect("a list has begun").push(Listed { line: at + 1, depth, item: item(text) });
+                }
+            }
         }
     }
     lists
@@ -61,16 +75,21 @@ pub fn wrong(page: &str, read: impl Fn(&str) -> Option<String>) -> (usize, Vec<S
     let mut known: BTreeMap<String, Option<Source>> = BTreeMap::new();
     let mut roads = 0;
     for list in lists(page) {
-        let functions = list.iter().filter(|(_, item)| matches!(item, Item::Function(..))).count();
-        let Some(hops) = functions.checked_sub(1) else { continue };
-        roads += 1;
-        if hops > HOPS_MAX {
-            wrong.push(format!("ARCHITECTURE.md:{}: this road has {hops} hops, {HOPS_MAX} are the most", list[0].0));
+        let functions = list.iter().filter(|listed| matches!(listed.item, Item::Function(..))).count();
+        if functions == 0 {
+            continue;
         }
-        // The function before, and the words of its code.
-        let mut before: Option<(String, Vec<String>)> = None;
-        for (line, item) in list {
-            let caller = before.take();
+        roads += 1;
+        if functions > FUNCTIONS_MAX {
+            wrong.push(format!("ARCHITECTURE.md:{}: this road has {functions} functions, {FUNCTIONS_MAX} are the most", list[0].line));
+        }
+        // The function before, and those in whose lists it is, each with the words of its code.
+        let mut before: Vec<(usize, String, Vec<String>)> = Vec::new();
+        for Listed { line, depth, item } in list {
+            // A numbered item follows the one before it, another one is in the list of what is set in less.
+            before.retain(|(of, ..)| *of < depth || depth == 0 && *of == 0);
+            let caller = before.last().map(|(_, name, words)| (name.clone(), words.clone()));
+            before.retain(|(of, ..)| *of < depth);
             let mut complain = |what: String| wrong.push(format!("ARCHITECTURE.md:{line}: {what}"));
             let (file, name) = match item {
                 Item::Function(file, name) => (file, name),
@@ -94,7 +113,7 @@ pub fn wrong(page: &str, read: impl Fn(&str) -> Option<String>) -> (usize, Vec<S
                 complain(format!("{caller} does not name {name}: list what lies between, or say without a function why no call leads on"));
             }
             let words = source.tokens.iter().filter(|token| function.lines.contains(&token.line)).map(|token| token.text.clone());
-            before = Some((name, words.collect()));
+            before.push((depth, name, words.collect()));
         }
     }
     (roads, wrong)

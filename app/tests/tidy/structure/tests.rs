@@ -197,7 +197,11 @@ fn structure_finds_what_is_wrong_with_a_road() {
     assert_eq!(wrong(&good.replace("1. `a.rs`", "1. `c.rs`")), 1);
     assert_eq!(wrong(&good.replace("3. The device has its turn.\n", "")), 1);
     assert_eq!(wrong(&good.replace("The device has", "`a.rs` has")), 1);
-    assert_eq!(wrong(&format!("# A\n{}", "1. `a.rs`: `T::four`\n2. Words.\n".repeat(17))), 1);
+    assert_eq!(wrong(&format!("# A\n{}", "1. `a.rs`: `T::four`\n2. Words.\n".repeat(31))), 1);
+    let aside = "# A\n1. `a.rs`: `A::one` begins.\n   - `a.rs`: `A::two` is called.\n2. `a.rs`: `A::two` is called.\n";
+    assert_eq!((roads::wrong(aside, read).0, wrong(aside)), (1, 0), "what is set in leads back to the way");
+    assert_eq!(wrong(&aside.replace("   - `a.rs`: `A::two`", "   - `a.rs`: `three`")), 1, "it is called, too");
+    assert_eq!(wrong(&aside.replace("2. `a.rs`", "     - `a.rs`")), 1, "a list in a list is of what it is in");
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! The scanned log becomes the log of the volume.
 
-use super::Damaged;
 use super::log_end::LogEnd;
-use super::progress::LogRead;
+use super::log_read::LogRead;
 use super::reading::Contents;
 use super::scan::{ScanEnd, ScannedUnit};
 use super::verify::Verification;
@@ -11,7 +10,7 @@ use crate::pool::Pool;
 use crate::scheme::log::copies::Segments;
 use crate::scheme::log::{Log, LogUnit};
 use crate::space::SchemeBlock;
-use crate::tables::{Committed, Tables, UnlinkedRecords};
+use crate::tables::{Committed, UnlinkedRecords};
 use crate::units::{Epoch, Pbn};
 use std::collections::BTreeSet;
 
@@ -24,8 +23,8 @@ impl Verification {
     }
 }
 
-/// Adopts the scanned log, without records that name `wrong` blocks. `to_rewrite`: blocks that count, though they may not have been flushed.
-/// `read`: how much was read; none if the log was closed.
+/// Adopts the scanned log, without records that name `wrong` blocks. `to_rewrite`: blocks that count, though they may not have been
+/// flushed. `read`: the part that was read; none if the log was closed.
 pub(super) fn adopt(
     pool: &mut Pool,
     mut ended: ScanEnd,
@@ -59,18 +58,4 @@ pub(super) fn adopt(
     let last = pool.medium.epoch_is_durable(ended.epoch_seen);
     pool.tables.open_after(last);
     (Box::new(log), end)
-}
-
-/// Makes the records up to the hole live, so that they can prove content. An epoch may continue in a compacted unit that is missing;
-/// and a unit that names blocks that the volume does not have, or a block twice, cannot be believed.
-pub(super) fn adopt_damaged(tables: &mut Tables, mut ended: ScanEnd, mut live: UnlinkedRecords) -> Damaged {
-    let mut last = ended.epoch;
-    if ended.missing_compacted.is_some() || ended.outside.is_some() || ended.block_used_twice().is_some() {
-        (live, last) = (UnlinkedRecords::default(), Epoch(0));
-    }
-    if last > Epoch(0) {
-        ended.replay(&BTreeSet::new(), &mut |epoch, effect| live.push(epoch, effect));
-    }
-    tables.keep_records(Committed::new(live.chained(), last, last));
-    Damaged { last, log: Some(Box::new(Log::new(ended.end + 1))) }
 }

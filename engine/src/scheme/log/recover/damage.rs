@@ -1,14 +1,15 @@
 //! The log scan ends: damage is found here.
 
-use super::adopt::adopt_damaged;
 use super::reading::Reading;
 use super::scan::ScanEnd;
 use super::verify::Verification;
-use super::{LogReader, State, Step};
+use super::{Damaged, LogReader, State, Step};
 use crate::buffer::Slice;
 use crate::interface::Notice;
 use crate::pool::Pool;
-use crate::units::Pbn;
+use crate::scheme::log::Log;
+use crate::tables::{Committed, Tables, UnlinkedRecords};
+use crate::units::{Epoch, Pbn};
 use std::collections::BTreeSet;
 
 impl LogReader {
@@ -25,6 +26,20 @@ impl LogReader {
         self.state = State::Verifying(Verification::new(ended, live, units));
         self.read_log(pool)
     }
+}
+
+/// Makes the records up to the hole live, so that they can prove content. An epoch may continue in a compacted unit that is missing;
+/// and a unit that names blocks that the volume does not have, or a block twice, cannot be believed.
+fn adopt_damaged(tables: &mut Tables, mut ended: ScanEnd, mut live: UnlinkedRecords) -> Damaged {
+    let mut last = ended.epoch;
+    if ended.missing_compacted.is_some() || ended.outside.is_some() || ended.block_used_twice().is_some() {
+        (live, last) = (UnlinkedRecords::default(), Epoch(0));
+    }
+    if last > Epoch(0) {
+        ended.replay(&BTreeSet::new(), &mut |epoch, effect| live.push(epoch, effect));
+    }
+    tables.keep_records(Committed::new(live.chained(), last, last));
+    Damaged { last, log: Some(Box::new(Log::new(ended.end + 1))) }
 }
 
 fn damage_of(ended: &ScanEnd) -> Option<Notice> {

@@ -1,7 +1,7 @@
 //! Makes the end of the log durable: blocks that count and may not have been flushed are written again, and, after a crash, a unit closes
 //! the log.
 
-use super::progress::{LogRead, records_in_memory};
+use super::log_read::{LogRead, records_in_memory};
 use super::reading::Contents;
 use crate::format::entry::{FingerprintEntry, Kind};
 use crate::format::record::Record;

@@ -16,6 +16,7 @@ mod compacted;
 mod damage;
 mod limits;
 mod log_end;
+mod log_read;
 mod notices;
 mod overflow;
 mod progress;
@@ -43,8 +44,8 @@ use crate::pool::Pool;
 use crate::tables::UnlinkedRecords;
 use crate::units::{Bytes, Epoch};
 use adopt::adopt;
+use log_read::LogRead;
 use notices::ProgressReports;
-use progress::LogRead;
 use reading::{ReadResult, Reading};
 use std::collections::{BTreeMap, BTreeSet};
 use verify::Verification;
@@ -61,7 +62,7 @@ pub(crate) struct Damaged {
 pub(crate) enum Found {
     /// The reading continues when an operation has ended.
     Nothing,
-    /// As much of the log as was read: its records enter pages, to free memory.
+    /// The log as far as it was read: its records enter pages, to free memory.
     Overflow(Box<Log>),
     /// The log as it continues, and what is left to do at its end.
     End(Box<Log>, LogEnd),
