@@ -212,8 +212,7 @@ impl Index {
     /// Returns the page that has to come into memory first, if the answer lies on the medium; the caller waits for it and asks again. The
     /// level in memory, which is the only one so far, always has its answer.
     pub fn look_up(&mut self, fp: &Fingerprint, nth: usize) -> Result<Option<Pbn>, PageId> {
-        #[cfg(test)]
-        if let Some(page) = self.absent.take() {
+        if let Some(page) = self.take_absent() {
             return Err(page);
         }
         let place = match nth {
@@ -222,6 +221,18 @@ impl Index {
             _ => self.places(fp).filter(|&place| self.is_alike(place, fp)).nth(nth),
         };
         Ok(place.map(|place| self.lines.layout.pbn(self.lines.get(place))))
+    }
+
+    /// The page that a test has said to be absent.
+    #[cfg(test)]
+    fn take_absent(&mut self) -> Option<PageId> {
+        self.absent.take()
+    }
+
+    /// No page: the level in memory lacks none.
+    #[cfg(not(test))]
+    const fn take_absent(&self) -> Option<PageId> {
+        None
     }
 
     /// The blocks that may hold what is written to this LBN, although the index does not have its fingerprint. None: it is stored nowhere.

@@ -201,7 +201,7 @@ fn structure_finds_what_is_wrong_with_a_road() {
     let aside = "# A\n1. `a.rs`: `A::one` begins.\n   - `a.rs`: `A::two` is called.\n2. `a.rs`: `A::two` is called.\n";
     assert_eq!((roads::wrong(aside, read).0, wrong(aside)), (1, 0), "what is set in leads back to the way");
     assert_eq!(wrong(&aside.replace("   - `a.rs`: `A::two`", "   - `a.rs`: `three`")), 1, "it is called, too");
-    assert_eq!(wrong(&aside.replace("2. `a.rs`", "     - `a.rs`")), 1, "a list in a list is of what it is in");
+    assert_eq!(wrong(&aside.replace("2. `a.rs`: `A::two`", "     - `a.rs`: `A::one`")), 1, "a list in a list is of what it is in");
 }
 
 #[test]
