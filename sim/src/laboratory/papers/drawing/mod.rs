@@ -1,0 +1,4 @@
+//! The parts that pages are drawn with: text and tables as HTML, and charts as SVG.
+
+pub mod chart;
+pub mod html;
