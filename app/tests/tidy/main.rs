@@ -6,6 +6,7 @@
 
 mod structure;
 
+mod comments;
 mod commits;
 mod example;
 mod figures;
