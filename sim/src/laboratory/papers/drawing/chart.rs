@@ -1,28 +1,23 @@
-//! Bar charts as SVG, for black and white: series differ by pattern, and each chart has its table beside it.
+//! Bar charts as SVG, for black and white: series differ by their fill, and each chart has its table beside it.
 
-use crate::laboratory::papers::drawing::html::escape;
-use std::fmt::Write as _;
+use super::fill::{Area, Drawn, FILLS_MAX, Point, fill, grey};
+use super::html::escape;
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use plotters::style::FontTransform;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Fills that can be distinguished without colour, from light to dark.
-const FILLS: [&str; 9] = [
-    "<rect width=\"8\" height=\"8\" fill=\"#fff\"/>",
-    "<rect width=\"8\" height=\"8\" fill=\"#fff\"/><path d=\"M0 2H8M0 6H8\" stroke=\"#000\" stroke-width=\"1\"/>",
-    "<rect width=\"8\" height=\"8\" fill=\"#fff\"/><path d=\"M0 0L8 8M8 0L0 8\" stroke=\"#000\" stroke-width=\"1.2\"/>",
-    "<rect width=\"8\" height=\"8\" fill=\"#ddd\"/><circle cx=\"4\" cy=\"4\" r=\"1.2\" fill=\"#000\"/>",
-    "<rect width=\"8\" height=\"8\" fill=\"#999\"/><path d=\"M0 8L8 0\" stroke=\"#fff\" stroke-width=\"2\"/>",
-    "<rect width=\"8\" height=\"8\" fill=\"#222\"/>",
-    "<rect width=\"8\" height=\"8\" fill=\"#ddd\"/><path d=\"M2 0V8M6 0V8\" stroke=\"#000\" stroke-width=\"1.6\"/>",
-    "<rect width=\"8\" height=\"8\" fill=\"#fff\"/><path d=\"M0 4H8M4 0V8\" stroke=\"#000\" stroke-width=\"1.2\"/>",
-    "<rect width=\"8\" height=\"8\" fill=\"#555\"/><circle cx=\"4\" cy=\"4\" r=\"1.6\" fill=\"#fff\"/>",
-];
-
-const LEFT: f64 = 46.0;
-const TOP: f64 = 56.0;
-const HEIGHT: f64 = 260.0;
-const BELOW: f64 = 46.0;
-const GAP: f64 = 20.0;
+const LEFT: i32 = 46;
+const TOP: i32 = 56;
+const HEIGHT: i32 = 260;
+const BELOW: i32 = 46;
+const GAP: i32 = 20;
 /// The smallest width of a chart: it leaves room for the legend.
-const WIDTH_MIN: f64 = 860.0;
+const WIDTH_MIN: i32 = 860;
+/// The font, for pages without one of their own.
+const FONT: (&str, i32) = ("sans-serif", 12);
+/// The dashes of the marks: their length, and the distance to the next one.
+const DASHES: [(i32, i32); 2] = [(7, 3), (2, 3)];
 
 /// A bar: one part, or several on top of each other, each from a series.
 #[derive(Clone, Debug)]
@@ -55,167 +50,138 @@ pub struct Chart<'a> {
     pub marks: &'a [&'a str],
     /// The end of the axis; a longer bar is cut off and shows its value.
     pub top: f64,
-    pub bar_width: f64,
+    pub bar_width: i32,
     pub groups: Vec<Group>,
 }
 
+/// Returns a text that begins, has its middle or ends at a place.
+fn text(words: impl Into<String>, at: Point, horizontal: HPos) -> Text<'static, Point, String> {
+    let style = TextStyle::from(FONT.into_font()).color(&BLACK).pos(Pos::new(horizontal, VPos::Center));
+    Text::new(words.into(), at, style)
+}
+
 impl Chart<'_> {
-    fn group_width(&self, group: &Group) -> f64 {
-        #[allow(clippy::cast_precision_loss)] // a handful
-        let bars = group.bars.len() as f64;
-        bars * self.bar_width + GAP
+    fn group_width(&self, group: &Group) -> i32 {
+        i32::try_from(group.bars.len()).expect("a handful of bars") * self.bar_width + GAP
     }
 
-    fn y(&self, value: f64) -> f64 {
-        TOP + HEIGHT - value.clamp(0.0, self.top) / self.top * HEIGHT
+    /// Returns the height of a value.
+    #[allow(clippy::cast_possible_truncation)] // pixels
+    fn y(&self, value: f64) -> i32 {
+        TOP + HEIGHT - (value.clamp(0.0, self.top) / self.top * f64::from(HEIGHT)).round() as i32
     }
 
     /// Renders one SVG element.
     ///
     /// # Panics
-    /// Panics if there are more series than patterns, or more marks than kinds of line.
+    /// Panics if there are more series than fills, or more marks than kinds of line.
     #[must_use]
     pub fn svg(&self) -> String {
-        assert!(self.series.len() <= FILLS.len() && self.marks.len() <= DASHES.len(), "{}", self.title);
-        let inner: f64 = self.groups.iter().map(|g| self.group_width(g)).sum();
-        let width = (LEFT + inner + 10.0).max(WIDTH_MIN);
+        assert!(self.series.len() <= FILLS_MAX && self.marks.len() <= DASHES.len(), "{}", self.title);
+        let inner: i32 = self.groups.iter().map(|group| self.group_width(group)).sum();
+        let (width, height) = ((LEFT + inner + 10).max(WIDTH_MIN), TOP + HEIGHT + BELOW);
+        let mut drawn = String::new();
+        let area = SVGBackend::with_string(&mut drawn, (width.unsigned_abs(), height.unsigned_abs())).into_drawing_area();
+        self.draw(&area, width).and_then(|()| area.present()).expect("a text takes any picture");
+        drop(area);
+        // The page has a root of its own: with a description, and without an address of a namespace.
+        let (_, inside) = drawn.split_once('\n').expect("the root has a line of its own");
         let id = self.id;
-        let mut out = format!(
-            "<svg viewBox=\"0 0 {width:.0} {:.0}\" role=\"img\" aria-labelledby=\"{id}-title {id}-desc\">\n\
+        format!(
+            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-title {id}-desc\">\n\
              <title id=\"{id}-title\">{}</title>\n\
-             <desc id=\"{id}-desc\">Bars of {}; the table below has every value.</desc>\n<defs>",
-            TOP + HEIGHT + BELOW,
+             <desc id=\"{id}-desc\">Bars of {}; the table below has every value.</desc>\n{inside}",
             escape(&self.title),
             escape(&self.series.join(", ")),
-        );
-        for (i, fill) in FILLS.iter().enumerate().take(self.series.len()) {
-            let _ = write!(out, "<pattern id=\"{id}-{i}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">{fill}</pattern>");
-        }
-        out.push_str("</defs>\n");
-        self.legend(&mut out);
-        self.axis(&mut out, width);
-        let mut x = LEFT + GAP / 2.0;
+        )
+    }
+
+    fn draw(&self, area: &Area<'_>, width: i32) -> Drawn {
+        self.legend(area)?;
+        self.axis(area, width)?;
+        let mut x = LEFT + GAP / 2;
         for group in &self.groups {
-            self.group(&mut out, group, x);
+            self.group(area, group, x)?;
             x += self.group_width(group);
         }
-        out.push_str("</svg>\n");
-        out
+        Ok(())
     }
 
-    fn legend(&self, out: &mut String) {
+    fn legend(&self, area: &Area<'_>) -> Drawn {
         let mut x = LEFT;
-        for (i, name) in self.series.iter().enumerate() {
-            let _ = write!(
-                out,
-                "<rect x=\"{x:.0}\" y=\"4\" width=\"22\" height=\"12\" fill=\"url(#{}-{i})\" stroke=\"#000\"/>\
-                 <text x=\"{:.0}\" y=\"15\">{}</text>",
-                self.id,
-                x + 28.0,
-                escape(name)
-            );
-            x += 46.0 + text_width(name);
+        for (series, name) in self.series.iter().enumerate() {
+            fill(area, series, (x, 4), (x + 22, 16))?;
+            area.draw(&text(*name, (x + 28, 10), HPos::Left))?;
+            x += 46 + text_width(name);
         }
         x = LEFT;
-        for (name, dash) in self.marks.iter().zip(DASHES) {
-            let _ = write!(
-                out,
-                "<path d=\"M{x:.0} 30h28\" stroke=\"#000\" stroke-width=\"2.5\" stroke-dasharray=\"{dash}\"/>\
-                 <text x=\"{:.0}\" y=\"34\">{}</text>",
-                x + 34.0,
-                escape(name)
-            );
-            x += 52.0 + text_width(name);
+        for (mark, name) in self.marks.iter().enumerate() {
+            dashed(area, mark, (x, x + 28), 30)?;
+            area.draw(&text(*name, (x + 34, 30), HPos::Left))?;
+            x += 52 + text_width(name);
         }
-        out.push('\n');
+        Ok(())
     }
 
-    fn axis(&self, out: &mut String, width: f64) {
-        let _ = writeln!(out, "<text x=\"4\" y=\"{:.0}\">{}</text>", TOP - 8.0, escape(self.axis));
+    fn axis(&self, area: &Area<'_>, width: i32) -> Drawn {
+        area.draw(&text(self.axis, (4, TOP - 12), HPos::Left))?;
         let step = step_of(self.top);
         let mut value = 0.0;
         while value <= self.top * 1.0001 {
-            let y = self.y(value);
-            let stroke = if value == 0.0 { "#000" } else { "#bbb" };
-            let _ = writeln!(
-                out,
-                "<path d=\"M{LEFT:.0} {y:.1}H{width:.0}\" stroke=\"{stroke}\"/><text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                LEFT - 5.0,
-                y + 4.0,
-                (value * 1000.0).round() / 1000.0
-            );
+            let (y, shade) = (self.y(value), if value == 0.0 { 0 } else { 0xbb });
+            area.draw(&PathElement::new(vec![(LEFT, y), (width, y)], grey(shade)))?;
+            area.draw(&text(((value * 1000.0).round() / 1000.0).to_string(), (LEFT - 5, y), HPos::Right))?;
             value += step;
         }
+        Ok(())
     }
 
-    fn group(&self, out: &mut String, group: &Group, left: f64) {
+    fn group(&self, area: &Area<'_>, group: &Group, left: i32) -> Drawn {
         let mut x = left;
         for bar in &group.bars {
-            self.bar(out, bar, x);
+            self.bar(area, bar, x)?;
             x += self.bar_width;
         }
+        let ends = (left - 5, x + 5);
         for &(_, value) in &group.marks {
-            let _ =
-                writeln!(out, "<path d=\"M{:.1} {:.1}H{:.1}\" stroke=\"#fff\" stroke-width=\"5\"/>", left - 5.0, self.y(value), x + 5.0);
+            let y = self.y(value);
+            area.draw(&PathElement::new(vec![(ends.0, y), (ends.1, y)], WHITE.stroke_width(5)))?;
         }
         for &(mark, value) in &group.marks {
-            let _ = writeln!(
-                out,
-                "<path d=\"M{:.1} {:.1}H{:.1}\" stroke=\"#000\" stroke-width=\"2.5\" stroke-dasharray=\"{}\">\
-                 <title>{}: {} {value:.3}</title></path>",
-                left - 5.0,
-                self.y(value),
-                x + 5.0,
-                DASHES[mark],
-                escape(&group.label),
-                escape(self.marks[mark])
-            );
+            dashed(area, mark, ends, self.y(value))?;
         }
-        let middle = (left + x) / 2.0;
-        let below = if group.bars.iter().all(|b| b.label.is_empty()) { 18.0 } else { 36.0 };
-        let _ = writeln!(
-            out,
-            "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            TOP + HEIGHT + below,
-            escape(&group.label)
-        );
+        let below = if group.bars.iter().all(|bar| bar.label.is_empty()) { 14 } else { 32 };
+        area.draw(&text(group.label.as_str(), ((left + x) / 2, TOP + HEIGHT + below), HPos::Center))
     }
 
-    fn bar(&self, out: &mut String, bar: &Bar, x: f64) {
-        let width = self.bar_width - 2.0;
+    fn bar(&self, area: &Area<'_>, bar: &Bar, x: i32) -> Drawn {
+        let right = x + self.bar_width - 2;
         let mut from = 0.0;
         for &(series, value) in &bar.parts {
             let Some(value) = value else { continue };
             let to = from + value;
-            let (low, high) = (self.y(from), self.y(to));
-            let _ = writeln!(
-                out,
-                "<rect x=\"{x:.1}\" y=\"{high:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"url(#{}-{series})\" stroke=\"#000\">\
-                 <title>{} {value:.3}</title></rect>",
-                low - high,
-                self.id,
-                escape(self.series[series])
-            );
+            fill(area, series, (x, self.y(to)), (right, self.y(from)))?;
             from = to;
         }
+        let middle = (x + right) / 2;
         if from > self.top {
-            let (cx, y) = (x + width / 2.0 + 4.0, TOP + 34.0);
-            let _ = writeln!(
-                out,
-                "<rect x=\"{x:.1}\" y=\"{TOP}\" width=\"{width:.1}\" height=\"38\" fill=\"#fff\" stroke=\"#000\"/>\
-                 <text x=\"{cx:.1}\" y=\"{y:.1}\" transform=\"rotate(-90 {cx:.1} {y:.1})\">{from:.2}</text>"
-            );
+            let box_of_value = [(x, TOP), (right, TOP + 38)];
+            area.draw(&Rectangle::new(box_of_value, WHITE.filled()))?;
+            area.draw(&Rectangle::new(box_of_value, BLACK))?;
+            let style = TextStyle::from(FONT.into_font().transform(FontTransform::Rotate270)).pos(Pos::new(HPos::Left, VPos::Center));
+            area.draw(&Text::new(format!("{from:.2}"), (middle, TOP + 34), style))?;
         }
         if !bar.label.is_empty() {
-            let _ = writeln!(
-                out,
-                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                x + width / 2.0,
-                TOP + HEIGHT + 16.0,
-                escape(&bar.label)
-            );
+            area.draw(&text(bar.label.as_str(), (middle, TOP + HEIGHT + 12), HPos::Center))?;
         }
+        Ok(())
     }
+}
+
+/// Draws a level line in the dashes of a mark.
+fn dashed(area: &Area<'_>, mark: usize, (from, to): (i32, i32), y: i32) -> Drawn {
+    let (dash, space) = DASHES[mark];
+    area.draw(&DashedPathElement::new([(from, y), (to, y)], dash, space, BLACK.stroke_width(2)))
 }
 
 /// Formats a chart in a figure.
@@ -224,14 +190,9 @@ pub fn figure(chart: &Chart) -> String {
     format!("<figure>\n<figcaption>{}</figcaption>\n{}</figure>\n", escape(&chart.title), chart.svg())
 }
 
-/// The dash patterns of the marks.
-const DASHES: [&str; 2] = ["7 3", "2 3"];
-
 /// Estimates the width of a text in the page's font.
-fn text_width(text: &str) -> f64 {
-    #[allow(clippy::cast_precision_loss)] // a line
-    let letters = text.chars().count() as f64;
-    letters * 6.6
+fn text_width(text: &str) -> i32 {
+    i32::try_from(text.chars().count()).expect("a line") * 33 / 5
 }
 
 /// Returns a round distance that divides the axis into four to ten steps.
@@ -255,16 +216,17 @@ mod tests {
         let bar = Bar { label: String::new(), parts: vec![(0, value)] };
         let groups = vec![Group { label: "a&b".to_owned(), bars: vec![bar], marks: vec![(0, 0.5)] }];
         let (series, marks) = (&["none"][..], &["ideal"][..]);
-        Chart { id: "c", title: "T".to_owned(), axis: "ratio", series, marks, top: 2.0, bar_width: 20.0, groups }.svg()
+        Chart { id: "c", title: "T".to_owned(), axis: "ratio", series, marks, top: 2.0, bar_width: 20, groups }.svg()
     }
 
     #[test]
     fn a_bar_is_as_long_as_its_value_and_one_that_is_too_long_says_its_value() {
-        assert!(chart(Some(1.0)).contains("height=\"130.0\""), "{}", chart(Some(1.0)));
+        assert!(chart(Some(1.0)).contains("height=\"130\""), "{}", chart(Some(1.0)));
         let long = chart(Some(7.25));
-        assert!(long.contains("height=\"260.0\"") && long.contains(">7.25</text>"), "{long}");
-        assert!(!chart(None).contains("<title>none"));
-        assert!(chart(None).contains("a&amp;b") && chart(None).contains("ideal 0.500"));
+        assert!(long.contains("height=\"260\"") && long.contains(">\n7.25\n</text>"), "{long}");
+        let none = chart(None);
+        assert!(!none.contains("height=\"130\"") && !none.contains("height=\"260\""), "{none}");
+        assert!(none.contains("a&amp;b") && none.contains("\nideal\n") && !none.contains("http"), "{none}");
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub fn write_ratios(results: &Results, name: &str, mode: Mode) -> String {
             series: &names(),
             marks: &["ideal: deduplication with free metadata", "bound: what a block device could do at best"],
             top: RATIO_TOP,
-            bar_width: if *id == "paper" { 18.0 } else { 13.0 },
+            bar_width: if *id == "paper" { 18 } else { 13 },
             groups: grouped(results, workloads, |w, s| Some(results.figures(w, s, mode)?.write_ratio), Some(mode)),
         };
         out += &figure(&chart);
@@ -121,7 +121,7 @@ pub fn run_times(results: &Results, name: &str, mode: Mode) -> String {
             series: &names(),
             marks: &[],
             top: TIME_TOP,
-            bar_width: if *id == "paper" { 18.0 } else { 13.0 },
+            bar_width: if *id == "paper" { 18 } else { 13 },
             groups: grouped(results, workloads, |w, s| results.time_ratio(w.trace, s, mode, w.device), None),
         };
         out += &figure(&chart);

@@ -38,7 +38,7 @@ pub fn metadata(results: &Results, mode: Mode, top: f64) -> String {
             series: &CLASSES,
             marks: &[],
             top,
-            bar_width: if *id == "paper" { 22.0 } else { 13.0 },
+            bar_width: if *id == "paper" { 22 } else { 13 },
             groups: workloads.iter().map(|w| group(results, w, mode)).collect(),
         };
         out += &figure(&chart);

@@ -24,7 +24,7 @@ pub fn costs(live: &LoadCosts) -> String {
         series: &series,
         marks: &[],
         top: end_of_axis(most),
-        bar_width: 16.0,
+        bar_width: 16,
         groups: loads.iter().map(group).collect(),
     };
     let mut heads = vec!["load".to_owned(), "seconds when recorded".to_owned()];

@@ -70,7 +70,7 @@ pub fn data_written(runs: &[LoadRun]) -> String {
         series: &series,
         marks: &[],
         top: end_of_axis(most),
-        bar_width: 13.0,
+        bar_width: 13,
         groups: loads.iter().map(group).collect(),
     };
     figure(&chart) + &data_table(runs).html()
@@ -159,7 +159,7 @@ impl ByLoad {
             series: &series,
             marks: &["the bare flash", "the paper's mean"],
             top: end_of_axis(most),
-            bar_width: 22.0,
+            bar_width: 22,
             groups: loads.iter().map(group).collect(),
         };
         figure(&chart)

@@ -28,7 +28,7 @@ pub fn throughput(runs: &[AccessRun]) -> String {
         series: &series.iter().map(String::as_str).collect::<Vec<_>>(),
         marks: &["no deduplication"],
         top: end_of_axis(most),
-        bar_width: 24.0,
+        bar_width: 24,
         groups: Pattern::ALL.map(group).to_vec(),
     };
     let mut heads = vec!["pattern, run of duplicates".to_owned(), "no deduplication, seconds".to_owned()];

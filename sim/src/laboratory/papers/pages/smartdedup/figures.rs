@@ -130,7 +130,7 @@ pub fn policies(studies: &[Study]) -> String {
             series: &names,
             marks: &["everything in memory"],
             top: 50.0,
-            bar_width: 14.0,
+            bar_width: 14,
             groups: MEMORY_MIB.map(group).to_vec(),
         };
         out += &figure(&chart);

@@ -101,7 +101,7 @@ impl PartsStudy {
             series: &POLICIES.map(Policy::name),
             marks: &[],
             top: 100.0,
-            bar_width: 36.0,
+            bar_width: 36,
             groups: MEMORY_KIB.map(group).to_vec(),
         };
         let heads = ["memory, policy", "in line", "with work out of line", "units looked up", "read", "written"];
