@@ -16,6 +16,7 @@
 //! 4. A write that fails may have been written, in whole, in part or not at all; a flush that fails has flushed nothing (A5).
 //! 5. The same seed and the same requests drop the same sectors.
 
+use fastrand::Rng;
 use onefold::frontend::fuse::session::Session;
 use onefold::frontend::fuse::{Config, Fuse};
 use onefold::supervision::start::Start;
@@ -56,9 +57,9 @@ struct State {
     unflushed: BTreeMap<usize, Vec<(u64, [u8; SECTOR])>>,
     writes: u64,
     powered: bool,
-    random: Random,
+    random: Rng,
     /// How long flushes take.
-    pauses: Random,
+    pauses: Rng,
     cuts: u64,
     failing: Option<Failing>,
 }
@@ -72,23 +73,6 @@ struct Failing {
     once: bool,
     /// So many of them do not fail yet.
     spared: u64,
-}
-
-/// splitmix64: enough to choose sectors, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
 }
 
 /// How a cut treats the sectors that no flush has covered.
@@ -157,15 +141,15 @@ impl State {
 
     /// Half of the flushes take no time.
     fn pause(&mut self) -> Duration {
-        let short = self.pauses.below(2) == 0;
-        Duration::from_micros(if short { 0 } else { self.pauses.below(FLUSH_US_MAX) })
+        let short = self.pauses.u64(0..2) == 0;
+        Duration::from_micros(if short { 0 } else { self.pauses.u64(0..FLUSH_US_MAX) })
     }
 
     /// Draws what fails from now on.
     fn fail(&mut self) -> String {
-        let which = self.random.below(3);
+        let which = self.random.u64(0..3);
         let (writes, flushes) = (which != 0, which != 1);
-        let failing = Failing { writes, flushes, once: self.random.below(2) == 0, spared: self.random.below(SPARED_MAX) };
+        let failing = Failing { writes, flushes, once: self.random.u64(0..2) == 0, spared: self.random.u64(0..SPARED_MAX) };
         self.failing = Some(failing);
         format!("failing: {failing:?}")
     }
@@ -187,7 +171,7 @@ impl State {
     }
 
     fn cut(&mut self) -> String {
-        let manner = match self.random.below(8) {
+        let manner = match self.random.u64(0..8) {
             0 => Manner::Newest(0),
             1 => Manner::Newest(100),
             2 => Manner::Newest(10),
@@ -202,13 +186,13 @@ impl State {
         for (number, versions) in unflushed {
             if number / 8 != page {
                 page = number / 8;
-                chance = self.random.next();
+                chance = self.random.u64(..);
             }
             let newest = versions.len();
             // 0 keeps the durable version, n the n-th since.
             let choice = match manner {
-                Manner::Any => index(self.random.below(newest as u64 + 1)),
-                Manner::Newest(percent) if self.random.below(100) < percent => newest,
+                Manner::Any => index(self.random.u64(0..=newest as u64)),
+                Manner::Newest(percent) if self.random.u64(0..100) < percent => newest,
                 Manner::Newest(_) => 0,
                 Manner::Pages => newest * index(chance % 2),
                 Manner::Torn => {
@@ -234,8 +218,8 @@ impl ForgetfulDisk {
             unflushed: BTreeMap::new(),
             writes: 0,
             powered: true,
-            random: Random(seed),
-            pauses: Random(!seed),
+            random: Rng::with_seed(seed),
+            pauses: Rng::with_seed(!seed),
             cuts: 0,
             failing: None,
         };
@@ -263,7 +247,7 @@ impl ForgetfulDisk {
                 let Some(buffer) = request.buffer.take() else { return Reply::Failed(Failure::Invalid) };
                 let lead = index(request.offset % BLOCK_BYTES);
                 if state.fails(Op::Write) {
-                    let written = index(state.random.below(count(bytes / SECTOR) + 1)) * SECTOR;
+                    let written = index(state.random.u64(0..=count(bytes / SECTOR))) * SECTOR;
                     state.write(at, &buffer.bytes()[lead..lead + written]);
                     return Reply::Failed(Failure::Io);
                 }

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn content(n: u64) -> Vec<u8> {
     let mut bytes = vec![0; 4096];
-    Dice(n).fill(&mut bytes);
+    Dice::new(n).fill(&mut bytes);
     bytes
 }
 

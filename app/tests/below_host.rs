@@ -83,7 +83,7 @@ fn synced_writes(socket: &Path) {
     let mut block = [0; 4096];
     for number in 0..WRITES {
         // It compresses to less than half.
-        common::Dice(number).fill(&mut block[..1500]);
+        common::Dice::new(number).fill(&mut block[..1500]);
         client.write(0, number * 4096, &block).unwrap();
         client.command(FLUSH, 0, 0, 0).unwrap();
     }

@@ -25,7 +25,7 @@ fn write(socket: &Path, first: u64, blocks: u64) {
     let mut client = Client::ready_for(socket, true, "");
     for number in first..first + blocks {
         let mut block = [0; 4096];
-        common::Dice(number).fill(&mut block);
+        common::Dice::new(number).fill(&mut block);
         client.write(0, number * 4096, &block).unwrap();
     }
     client.command(FLUSH, 0, 0, 0).unwrap();
@@ -140,7 +140,7 @@ fn a_volume_is_not_full_any_more_once_it_is_trimmed() {
     let mut piece = vec![0; 1 << 20];
     let state = || home.json(&["status", VOLUME])["attached"]["condition"]["state"].as_str().unwrap().to_owned();
     let filled = (0..64).find(|&number| {
-        common::Dice(number).fill(&mut piece);
+        common::Dice::new(number).fill(&mut piece);
         client.write(0, number << 20, &piece).and_then(|()| client.command(FLUSH, 0, 0, 0)).is_err()
     });
     assert!(filled.is_some_and(|mib| mib > 10), "{filled:?}");
@@ -149,7 +149,7 @@ fn a_volume_is_not_full_any_more_once_it_is_trimmed() {
     client.command(FLUSH, 0, 0, 0).unwrap();
     assert_eq!(state(), "serving", "nothing is written since the trim");
     // That is true.
-    common::Dice(99).fill(&mut piece);
+    common::Dice::new(99).fill(&mut piece);
     client.write(0, 0, &piece).unwrap();
     client.command(FLUSH, 0, 0, 0).unwrap();
 }

@@ -19,7 +19,7 @@ const BLOCKS_A_WRITE: usize = 256;
 /// The content of a stretch of blocks.
 fn content(first: u64) -> Vec<u8> {
     let mut bytes = vec![0; 4096 * BLOCKS_A_WRITE];
-    Dice(first).fill(&mut bytes);
+    Dice::new(first).fill(&mut bytes);
     bytes
 }
 

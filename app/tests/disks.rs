@@ -89,7 +89,7 @@ impl Running {
 
 fn random(bytes: usize) -> Vec<u8> {
     let mut content = vec![0; bytes];
-    Dice(7).fill(&mut content);
+    Dice::new(7).fill(&mut content);
     content
 }
 

@@ -21,7 +21,7 @@ fn lacks(test: &str) -> bool {
 /// Returns bytes that do not repeat.
 fn noise(seed: u64, mib: usize) -> Vec<u8> {
     let mut bytes = vec![0; mib * MIB];
-    common::Dice(seed).fill(&mut bytes);
+    common::Dice::new(seed).fill(&mut bytes);
     bytes
 }
 

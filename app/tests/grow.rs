@@ -19,7 +19,7 @@ const MODES: [&str; 2] = ["log", "ordered"];
 
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut noise = vec![0; bytes];
-    Dice(seed).fill(&mut noise);
+    Dice::new(seed).fill(&mut noise);
     noise
 }
 

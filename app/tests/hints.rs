@@ -92,7 +92,7 @@ impl Drop for Mounted {
 
 fn noise(seed: u64, blocks: usize) -> Vec<u8> {
     let mut bytes = vec![0; blocks * 4096];
-    Dice(seed).fill(&mut bytes);
+    Dice::new(seed).fill(&mut bytes);
     bytes
 }
 
@@ -163,7 +163,7 @@ fn what_makes_no_sense_changes_nothing() {
 fn rules_without_room_are_refused() {
     let home = Home::new();
     home.says(0, &["create", IMAGE, "--size", "16M"]);
-    let mut dice = Dice(1);
+    let mut dice = Dice::new(1);
     let mut name = || (0..12).map(|_| format!("{:016x}", dice.next())).collect::<String>();
     let mut kept = 0;
     let full = (0..200).find_map(|_| {

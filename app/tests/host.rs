@@ -63,7 +63,7 @@ impl Drop for Host {
 fn write(client: &mut Client, at_mib: u64, mib: u64, seed: u64) {
     let mut bytes = vec![0; 1 << 20];
     for i in 0..mib {
-        common::Dice(seed * 1000 + i).fill(&mut bytes);
+        common::Dice::new(seed * 1000 + i).fill(&mut bytes);
         client.write(0, (at_mib + i) * MIB, &bytes).unwrap();
     }
     client.command(FLUSH, 0, 0, 0).unwrap();
@@ -124,7 +124,7 @@ fn a_sparse_store_shrinks_within_a_minute_of_a_trim() {
     }
     let mut bytes = vec![0; MIB as usize];
     for i in 0..8 {
-        common::Dice(1000 + i).fill(&mut bytes);
+        common::Dice::new(1000 + i).fill(&mut bytes);
         assert!(client.read(i * MIB, MIB as u32).unwrap() == bytes, "MiB {i}");
     }
     drop(client);

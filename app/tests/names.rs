@@ -58,7 +58,7 @@ impl Rig {
     fn write(&self, name: &str, marks: Range<u64>) {
         let path = self.mounts[0].join(name);
         let mut content = Vec::new();
-        let mut dice = Dice(marks.start);
+        let mut dice = Dice::new(marks.start);
         for mark in marks {
             let mut block = vec![0; usize::try_from(BLOCK).unwrap()];
             dice.fill(&mut block);
@@ -276,7 +276,7 @@ impl Rotten {
         run(Command::new("mount").arg(&device).arg(&at));
         let mounted = Mounted(at.clone());
         let mut content = vec![0; 40 * 4096];
-        Dice(7).fill(&mut content);
+        Dice::new(7).fill(&mut content);
         // The copy has the same blocks of the store.
         for name in ["lost", "copy"] {
             std::fs::write(at.join(name), &content).unwrap();

@@ -131,7 +131,7 @@ fn reads_bring_what_writes_brought() {
 fn payloads_of_every_size_arrive_whole() {
     let served = serve(RamTarget::new(16 * MIB).with_worker());
     let mut client = Client::ready(&served.socket, true);
-    let mut dice = Dice(3);
+    let mut dice = Dice::new(3);
     // The sizes are near those of a sector, a block, the limit of what is copied, the receive buffer and the largest request; at all places
     // within a block.
     for sectors in [1_u64, 2, 7, 8, 9, 31, 32, 33, 64, 511, 512, 513, 2047, 2048] {

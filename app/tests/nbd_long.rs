@@ -13,7 +13,7 @@ const EIO: u32 = 5;
 
 fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut out = vec![0; bytes];
-    Dice(seed).fill(&mut out);
+    Dice::new(seed).fill(&mut out);
     out
 }
 

@@ -205,7 +205,7 @@ fn garbage_from_a_seed_disturbs_nobody() {
     let served = serve_with(RamTarget::new(EXPORT), MANY);
     beside_verified_load(&served, || {
         for seed in 0..300 {
-            let mut dice = Dice(seed);
+            let mut dice = Dice::new(seed);
             let mut words = vec![0; dice.below(3000) as usize];
             dice.fill(&mut words);
             let mut stream = UnixStream::connect(&served.socket).unwrap();
@@ -221,7 +221,7 @@ fn garbage_from_a_seed_disturbs_nobody() {
             let _ = stream.write_all(&start).and_then(|()| stream.write_all(&words));
         }
         for seed in 0..300 {
-            let mut dice = Dice(seed);
+            let mut dice = Dice::new(seed);
             let mut client = Client::ready(&served.socket, seed % 2 == 0);
             let words = mutated_requests(&mut dice);
             let _ = client.stream.write_all(&words);
@@ -261,7 +261,7 @@ fn agreement(seed: u64) -> Agreement {
 #[test]
 fn seeded_words_break_no_decoder() {
     for seed in 0..20_000 {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let mut words = vec![0; dice.below(400) as usize];
         dice.fill(&mut words);
         exercise::requests(&words, agreement(seed));

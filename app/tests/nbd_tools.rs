@@ -18,7 +18,7 @@ fn uri(served: &Served) -> String {
 /// Makes random bytes with holes.
 fn image(served: &Served, bytes: usize) -> (std::path::PathBuf, Vec<u8>) {
     let mut content = vec![0; bytes];
-    let mut dice = Dice(11);
+    let mut dice = Dice::new(11);
     for stretch in content.chunks_mut(300 * 512) {
         if dice.below(3) > 0 {
             dice.fill(stretch);

@@ -16,7 +16,7 @@ fn an_opening_with_little_memory_on_a_slow_store_says_how_far_it_is() {
     let home = Home::new();
     home.expect(0, &["create", "disk", "--size", "64M", "--commit-mode", "log"]);
     let mut client = Client::ready_for(&home.attach("disk", &[]), true, "");
-    let (mut dice, mut block) = (Dice(7), vec![0; BLOCK]);
+    let (mut dice, mut block) = (Dice::new(7), vec![0; BLOCK]);
     for i in 0..SYNCED_WRITES {
         // The content is noise, so that no block is stored in a unit or a pack.
         dice.fill(&mut block);

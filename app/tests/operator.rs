@@ -131,7 +131,7 @@ fn warnings_stand_among_the_notices() {
 /// Makes distinct blocks that do not compress.
 fn noise(seed: u64, blocks: usize) -> Vec<u8> {
     let mut bytes = vec![0; blocks * 4096];
-    common::Dice(seed).fill(&mut bytes);
+    common::Dice::new(seed).fill(&mut bytes);
     bytes
 }
 

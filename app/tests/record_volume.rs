@@ -63,7 +63,7 @@ struct Aligned([u8; (WRITE_BLOCKS * BLOCK) as usize]);
 fn block(n: u64) -> [u8; BLOCK as usize] {
     let mut content = [0; BLOCK as usize];
     if n > 0 {
-        Dice(n).fill(if n % 2 == 0 { &mut content[..1000] } else { &mut content });
+        Dice::new(n).fill(if n % 2 == 0 { &mut content[..1000] } else { &mut content });
     }
     content
 }
@@ -106,7 +106,7 @@ impl Volume {
 
     /// Sends requests of each kind, one after the other, and beside them buffered writes; returns the direct ones.
     fn load(&self, seed: u64, requests: u64) -> Vec<Sent> {
-        let (mut dice, mut sent) = (Dice(seed), Vec::new());
+        let (mut dice, mut sent) = (Dice::new(seed), Vec::new());
         let buffered = self.open(0);
         for _ in 0..requests {
             let many = 1 + dice.below(WRITE_BLOCKS);

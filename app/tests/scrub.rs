@@ -15,7 +15,7 @@ const ROTTEN: [usize; 4] = [3, 4, 500, BLOCKS - 1];
 
 fn content(block: usize) -> Vec<u8> {
     let mut bytes = vec![0; 4096];
-    Dice(1000 + block as u64).fill(&mut bytes);
+    Dice::new(1000 + block as u64).fill(&mut bytes);
     bytes
 }
 

@@ -108,7 +108,7 @@ fn a_program_that_cannot_take_over_changes_nothing() {
 /// Writes random blocks of a block device until `stop`, reads each back now and then, and counts.
 fn load(device: &str, seed: u64, stop: &AtomicBool, done: &AtomicU64) {
     let file = File::options().read(true).write(true).open(device).unwrap();
-    let (blocks, mut dice, mut written) = (2048, Dice(seed), vec![0u64; 2048]);
+    let (blocks, mut dice, mut written) = (2048, Dice::new(seed), vec![0u64; 2048]);
     // Each thread has a part of the device.
     let at = |block: u64| (seed * blocks + block) * 4096;
     let content = |block: u64, version: u64| (seed << 48 | block << 32 | version).to_le_bytes().repeat(512);

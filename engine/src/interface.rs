@@ -190,7 +190,7 @@ pub enum Action {
     Notice(Notice),
     /// Send all requests again that were answered [`Failure::Full`]: there may be room now, or they have waited long enough.
     Retry,
-    /// Append these to the acknowledgement journal, in order, before any later action (`promise.rs`).
+    /// Append these to the acknowledgement journal, in order, before any later action (`answers/promise.rs`).
     Remember(Vec<Promise>),
     /// Drop the entries of the journal up to this epoch, which is durable, before any later action, and keep these traces of it.
     Forget {
@@ -316,7 +316,7 @@ pub enum Notice {
     OtherServer { generation: u64, incarnation: u64, is_formatted: bool },
     /// A server of another host has claimed the volume: read-only from here on.
     Ousted,
-    /// A counter of the volume has reached its maximum: read-only from here on (`counters.rs`).
+    /// A counter of the volume has reached its maximum: read-only from here on (`store/counters.rs`).
     CountersUsedUp,
     /// There is damage that no crash explains (P6).
     Damage { what: &'static str, at: u64 },

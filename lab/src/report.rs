@@ -4,9 +4,10 @@ use crate::synth::parse_count;
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
-use onefold_sim::papers::report::{Options, report};
-use onefold_sim::papers::targets::{OWN_MODEL, Target};
-use onefold_sim::replay::scheme::Scheme;
+use onefold_sim::laboratory::papers::pages::target::Target;
+use onefold_sim::laboratory::papers::pages::targets::OWN_MODEL;
+use onefold_sim::laboratory::papers::report::{Options, report};
+use onefold_sim::laboratory::replay::scheme::Scheme;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -191,7 +192,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onefold_sim::papers::targets::Source;
+    use onefold_sim::laboratory::papers::pages::target::Source;
 
     #[test]
     fn a_missed_target_fails_the_command() {

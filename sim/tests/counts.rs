@@ -1,7 +1,7 @@
 //! The figures that are counts, on seeds that the benchmarks do not use, and on devices of every pace.
 
-use onefold_sim::counts::figures::measure;
-use onefold_sim::counts::pace::Pace;
+use onefold_sim::laboratory::counts::figures::measure;
+use onefold_sim::laboratory::counts::pace::Pace;
 
 /// Measures a figure on every pace; each must hold.
 fn holds(name: &str) {

@@ -2,12 +2,12 @@
 
 use fastrand::Rng;
 use onefold_engine::format::CommitMode;
-use onefold_sim::explore::Explorer;
-use onefold_sim::faulty_device::ForgetfulDevice;
-use onefold_sim::machine::open_engine;
-use onefold_sim::options::{Modes, Shape};
-use onefold_sim::prepare::{Prepared, quiet_options};
-use onefold_sim::world::World;
+use onefold_sim::device::faulty_device::ForgetfulDevice;
+use onefold_sim::explorer::explore::Explorer;
+use onefold_sim::explorer::opening::open_engine;
+use onefold_sim::explorer::options::{Modes, Shape};
+use onefold_sim::explorer::prepare::{Prepared, quiet_options};
+use onefold_sim::explorer::world::World;
 use std::rc::Rc;
 
 /// The number of runs: enough to meet each kind of run.
@@ -60,7 +60,7 @@ fn a_forgetful_device_is_noticed(mode: CommitMode) {
     let mut world = World::new(setting.clone(), prepared.disk.clone(), prepared.oracle.clone(), machine, rng.fork());
     world.device_fault = Some(Box::new(ForgetfulDevice));
     let first = setting.stretches[0].0;
-    let write = world.client.write(first, &[onefold_sim::content::pattern("kept")], false, &mut world.oracle);
+    let write = world.client.write(first, &[onefold_sim::ground::content::pattern("kept")], false, &mut world.oracle);
     world.send(write).expect("a write");
     world.settle().expect("an answer");
     let flush = world.client.flush(&world.oracle);

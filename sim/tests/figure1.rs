@@ -2,7 +2,7 @@
 //!
 //! Nothing is delayed (delay 0, strong persistence), so that the position of the non-critical writes is visible.
 
-use onefold_sim::counts::figure1;
+use onefold_sim::laboratory::counts::figure1;
 
 #[test]
 fn new_write_not_duplicate() {

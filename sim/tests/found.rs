@@ -5,9 +5,9 @@ use onefold_engine::interface::{Class, Event, Failure, Op, Reply, Segment};
 use onefold_engine::memory::Part;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Pbn};
-use onefold_sim::counts::device::Device;
-use onefold_sim::counts::names::name_of;
-use onefold_sim::counts::scene::{Order, Scene};
+use onefold_sim::laboratory::counts::device::Device;
+use onefold_sim::laboratory::counts::names::name_of;
+use onefold_sim::laboratory::counts::scene::{Order, Scene};
 
 fn settings(persistence: Persistence) -> Settings {
     Settings { persistence, noncritical_delay_ms: 0, anticipation_ms: 0, memory_bytes: 2 << 20, ..Settings::default() }

@@ -3,7 +3,7 @@
 use onefold_engine::format::{CommitMode, Wish};
 use onefold_engine::interface::{Event, Op};
 use onefold_engine::settings::Settings;
-use onefold_sim::counts::scene::{Order, Scene};
+use onefold_sim::laboratory::counts::scene::{Order, Scene};
 use std::cell::Cell;
 
 fn scene(compact_beyond: u64) -> Scene {

@@ -2,10 +2,10 @@
 
 use fastrand::Rng;
 use onefold_engine::format::CommitMode;
-use onefold_sim::explore::Explorer;
-use onefold_sim::growing;
-use onefold_sim::options::{Modes, Options};
-use onefold_sim::record;
+use onefold_sim::explorer::explore::Explorer;
+use onefold_sim::explorer::growing;
+use onefold_sim::explorer::options::{Modes, Options};
+use onefold_sim::ground::record;
 
 /// The number of runs in each of the modes.
 fn runs() -> u64 {

@@ -3,17 +3,17 @@
 use onefold_engine::interface::Policy;
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::Bytes;
-use onefold_sim::papers::evaluation::{RowResult, Tally};
-use onefold_sim::papers::hints::cases::{Hint, Load};
-use onefold_sim::papers::hints::figures::pairs;
-use onefold_sim::papers::hints::page::page;
-use onefold_sim::papers::hints::rows::rows;
-use onefold_sim::papers::hints::runs::{MODELS, run};
-use onefold_sim::papers::results::Results;
-use onefold_sim::replay::report::Report;
-use onefold_sim::replay::run::{Plan, replay_on};
-use onefold_sim::replay::scheme::{Scheme, shadow_with_cache};
-use onefold_sim::replay::streams::Hinting;
+use onefold_sim::laboratory::papers::pages::hints::figures::pairs;
+use onefold_sim::laboratory::papers::pages::hints::page::page;
+use onefold_sim::laboratory::papers::pages::hints::rows::rows;
+use onefold_sim::laboratory::papers::results::Results;
+use onefold_sim::laboratory::papers::studies::hints::cases::{Hint, Load};
+use onefold_sim::laboratory::papers::studies::hints::runs::{MODELS, run};
+use onefold_sim::laboratory::papers::verdict::{RowResult, Tally};
+use onefold_sim::laboratory::replay::report::Report;
+use onefold_sim::laboratory::replay::run::{Plan, replay_on};
+use onefold_sim::laboratory::replay::scheme::{Scheme, shadow_with_cache};
+use onefold_sim::laboratory::replay::streams::Hinting;
 use std::convert::Infallible;
 
 const WRITES: u64 = 8192;

@@ -5,8 +5,8 @@ use fastrand::Rng;
 use onefold_engine::format::CommitMode;
 use onefold_engine::interface::Op;
 use onefold_engine::settings::Settings;
-use onefold_sim::kind::Kind;
-use onefold_sim::options::{Mix, Modes, Options};
+use onefold_sim::explorer::kind::Kind;
+use onefold_sim::explorer::options::{Mix, Modes, Options};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -18,8 +18,8 @@ const VALUES_MAX: usize = 8;
 const ONE_VALUE: [(&str, &str); 4] = [
     ("anticipates_by_shares", "only `onefold-lab replay` turns it off; a shorter wait is no other order"),
     ("carrier_slots_max", "only `onefold-sim codecs` uses fewer; lives fill carriers with as many as fit"),
-    ("journal_lost", "true if the acknowledgement journal of the last life was lost (`sim/src/life.rs`)"),
-    ("read_only", "true in read-only openings between two lives (`sim/src/life.rs`)"),
+    ("journal_lost", "true if the acknowledgement journal of the last life was lost (`sim/src/explorer/life.rs`)"),
+    ("read_only", "true in read-only openings between two lives (`sim/src/explorer/life.rs`)"),
 ];
 
 /// Lists the fields of some settings, in their order, with the shown value of each. Those of the parts follow in one list.

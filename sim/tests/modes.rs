@@ -5,9 +5,9 @@ use onefold_engine::format::{CommitMode, Geometry, Superblock, Wish};
 use onefold_engine::interface::{Class, Event, Failure, Notice, Op, Reply, Segment};
 use onefold_engine::settings::{Compression, Persistence, Settings};
 use onefold_engine::units::{BLOCK_BYTES, Bytes};
-use onefold_sim::counts::device::Device;
-use onefold_sim::counts::names::name_of;
-use onefold_sim::counts::scene::{Hold, Order, Scene};
+use onefold_sim::laboratory::counts::device::Device;
+use onefold_sim::laboratory::counts::names::name_of;
+use onefold_sim::laboratory::counts::scene::{Hold, Order, Scene};
 use std::cell::Cell;
 
 fn settings(commit_mode: CommitMode) -> Settings {

@@ -1,10 +1,10 @@
 //! The papers' report over one small recorded trace: its content, and the result of the command.
 
-use onefold_sim::papers::granular::GRANULAR;
-use onefold_sim::papers::report::{Options, report};
-use onefold_sim::papers::targets::OWN_MODEL;
-use onefold_sim::papers::workloads::MODELS;
-use onefold_sim::replay::scheme::Scheme;
+use onefold_sim::laboratory::papers::pages::targets::OWN_MODEL;
+use onefold_sim::laboratory::papers::report::{Options, report};
+use onefold_sim::laboratory::papers::studies::matrix::GRANULAR;
+use onefold_sim::laboratory::papers::studies::workloads::MODELS;
+use onefold_sim::laboratory::replay::scheme::Scheme;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -6,9 +6,9 @@ use onefold_engine::format::{CommitMode, Wish};
 use onefold_engine::interface::{Class, Event, Failure, Legacy, Notice, Op, Promised, Reply, Segment};
 use onefold_engine::settings::{Compression, Settings};
 use onefold_engine::units::Lbn;
-use onefold_sim::counts::device::Device;
-use onefold_sim::counts::names::{name_of, write_name};
-use onefold_sim::counts::scene::{self, Order, Scene};
+use onefold_sim::laboratory::counts::device::Device;
+use onefold_sim::laboratory::counts::names::{name_of, write_name};
+use onefold_sim::laboratory::counts::scene::{self, Order, Scene};
 
 fn settings(journal_contents_max: u64) -> Settings {
     let settings = Settings { commit_mode: CommitMode::Log, ..Settings::default() }.with_facts(|facts| {

@@ -5,16 +5,17 @@
 use fastrand::Rng;
 use onefold_engine::interface::Op;
 use onefold_engine::settings::{Persistence, Settings};
-use onefold_sim::audit::audit;
-use onefold_sim::content::{Content, Shared, pattern};
-use onefold_sim::disk::SimDisk;
-use onefold_sim::machine::open_engine;
-use onefold_sim::options::Shape;
-use onefold_sim::oracle::Oracle;
-use onefold_sim::power_loss::PowerLossStates;
-use onefold_sim::prepare::{Prepared, quiet_options};
-use onefold_sim::violation::Violation;
-use onefold_sim::world::{Setting, World};
+use onefold_sim::checkers::audit::audit;
+use onefold_sim::checkers::oracle::Oracle;
+use onefold_sim::device::disk::SimDisk;
+use onefold_sim::device::power_loss::PowerLossStates;
+use onefold_sim::explorer::opening::open_engine;
+use onefold_sim::explorer::options::Shape;
+use onefold_sim::explorer::prepare::{Prepared, quiet_options};
+use onefold_sim::explorer::setting::Setting;
+use onefold_sim::explorer::world::World;
+use onefold_sim::ground::content::{Content, Shared, pattern};
+use onefold_sim::ground::violation::Violation;
 use proptest::prelude::*;
 use std::rc::Rc;
 

@@ -9,6 +9,7 @@ pub mod error;
 pub mod folder;
 pub mod header;
 pub mod info;
+mod mixing;
 pub mod model;
 pub mod partial_output;
 pub mod record;

@@ -30,16 +30,18 @@ use std::time::Instant;
 /// The most memory that a process may have had: `--memory`, and what the binary takes beside that (its code, stacks, the allocator's own).
 pub const HWM_BYTES_MAX: u64 = 24 << 20;
 
-/// Random numbers from a seed (splitmix64).
-struct Dice(u64);
+/// Random numbers from a seed.
+struct Dice(fastrand::Rng);
+
+impl Dice {
+    fn new(seed: u64) -> Self {
+        Self(fastrand::Rng::with_seed(seed))
+    }
+}
 
 impl Draw for Dice {
     fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.u64(..)
     }
 }
 
@@ -136,7 +138,7 @@ fn bases(options: &Options) -> Vec<(String, Image)> {
 
 /// What the bases hold: blocks that compress and that do not, small commits and a large one, repeats, zeros, discards.
 fn load(client: &mut Client) {
-    let mut dice = Dice(7);
+    let mut dice = Dice::new(7);
     let mut noise = |bytes: usize| (0..bytes.div_ceil(8)).flat_map(|_| dice.draw().to_le_bytes()).take(bytes).collect::<Vec<u8>>();
     for i in 0..40 {
         let block = [noise(2000), vec![7; 2096]].concat();
@@ -192,7 +194,7 @@ impl Place {
 
 /// One image: what was found wrong.
 fn try_image(options: &Options, bases: &[(String, Image)], place: &Place, number: u64, seen: &Seen) -> Vec<String> {
-    let mut dice = Dice(options.seed.wrapping_mul(0x1_0000_0001).wrapping_add(number.wrapping_mul(0x9e37_79b9)));
+    let mut dice = Dice::new(options.seed.wrapping_mul(0x1_0000_0001).wrapping_add(number.wrapping_mul(0x9e37_79b9)));
     let (base, image) = &bases[index(dice.below(bases.len() as u64))];
     let mut image = image.clone();
     let what = craft(&mut image, &mut dice);

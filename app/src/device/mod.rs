@@ -1,4 +1,4 @@
-//! Step 9 of a request's road: bytes meet the medium.
+//! Step 3 of a request's road: bytes meet the medium.
 //!
 //! 1. A [`Device`] carries out commands in any order and answers each exactly once, with the memory it was lent.
 //! 2. Nobody changes a buffer while its command is under way (R6): a read owns its buffer, a write shares frozen ones.

@@ -19,26 +19,24 @@ use std::sync::{Arc, Barrier};
 /// The binary that is tested.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_onefold");
 
-/// Random numbers from a seed (splitmix64).
-pub struct Dice(pub u64);
+/// Random numbers from a seed.
+pub struct Dice(fastrand::Rng);
 
 impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(fastrand::Rng::with_seed(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.u64(..)
     }
 
     pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.0.u64(0..n)
     }
 
     pub fn fill(&mut self, out: &mut [u8]) {
-        for chunk in out.chunks_mut(8) {
-            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
-        }
+        self.0.fill(out);
     }
 }
 

@@ -288,7 +288,7 @@ pub struct VerifiedLoad {
 impl VerifiedLoad {
     /// Makes a load for `bytes` bytes from `start` on, which read as zeroes now.
     pub fn new(path: &Path, structured: bool, start: u64, bytes: usize, seed: u64) -> Self {
-        Self { client: Client::ready(path, structured), dice: Dice(seed), start, model: vec![0; bytes], rounds: 0 }
+        Self { client: Client::ready(path, structured), dice: Dice::new(seed), start, model: vec![0; bytes], rounds: 0 }
     }
 
     /// Sends some requests for disjoint places together, and then receives all their answers, in any order.

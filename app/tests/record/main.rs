@@ -122,7 +122,7 @@ fn a_known_workload_is_recorded_to_the_byte() {
     let mut client = home.client();
     send(&mut client, Op::Write, false, 0, &block(77), BLOCK as u64);
     let recorder = home.record(&["--out", "trace", "--key", "key"]);
-    let sent = workload(&mut client, &mut Dice(1), 600, 16, BYTES / BLOCK as u64 - 16);
+    let sent = workload(&mut client, &mut Dice::new(1), 600, 16, BYTES / BLOCK as u64 - 16);
     let summary = recorder.interrupt();
     send(&mut client, Op::Write, false, 0, &block(78), BLOCK as u64);
 
@@ -161,7 +161,7 @@ fn clients_at_once_are_recorded_in_the_order_of_admission() {
     let span = BYTES / BLOCK as u64 / 4;
     let sent: Vec<Vec<Sent>> = std::thread::scope(|scope| {
         let home = &home;
-        let one = |n: u64| move || workload(&mut home.client(), &mut Dice(100 + n), 300, n * span, span);
+        let one = |n: u64| move || workload(&mut home.client(), &mut Dice::new(100 + n), 300, n * span, span);
         let threads: Vec<_> = (0..4).map(|n| scope.spawn(one(n))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -187,7 +187,7 @@ fn clients_at_once_are_recorded_in_the_order_of_admission() {
 fn a_volume_hands_over_its_own_fingerprints() {
     let home = Attached::volume();
     let recorder = home.record(&["--out", "own"]);
-    let sent = workload(&mut home.client(), &mut Dice(5), 300, 0, 2048);
+    let sent = workload(&mut home.client(), &mut Dice::new(5), 300, 0, 2048);
     let own = recorder.interrupt();
     assert_eq!((own["fingerprints_of_volume"].as_bool(), own["gaps"].as_u64()), (Some(true), Some(0)));
     let recorder = home.record(&["--out", "again", "--seconds", "1"]);
@@ -206,7 +206,7 @@ fn a_volume_hands_over_its_own_fingerprints() {
 
     // With another key the content is read again, and sizes are known.
     let recorder = home.record(&["--out", "keyed", "--key", "key"]);
-    let sent = workload(&mut home.client(), &mut Dice(6), 100, 0, 2048);
+    let sent = workload(&mut home.client(), &mut Dice::new(6), 100, 0, 2048);
     assert_eq!(recorder.interrupt()["fingerprints_of_volume"].as_bool(), Some(false));
     let key = key_of(&home.path("key"));
     let (_, records) = home.trace("keyed");
@@ -220,7 +220,7 @@ fn a_killed_server_loses_the_open_file_alone() {
     let home = Attached::passed_through();
     let recorder = home.record(&["--out", "trace", "--unkeyed", "md5", "--file-records", "100"]);
     let mut client = home.client();
-    let sent = workload(&mut client, &mut Dice(9), 250, 0, 2048);
+    let sent = workload(&mut client, &mut Dice::new(9), 250, 0, 2048);
     let second = home.path("trace/000001.parquet");
     let deadline = Instant::now() + Duration::from_secs(60);
     while !second.exists() {
@@ -258,9 +258,9 @@ fn a_detach_ends_it_and_a_client_that_is_gone_does_too() {
     };
     assert_eq!(home.trace("gone").1.len(), 1);
 
-    let mut sent = workload(&mut home.client(), &mut Dice(11), 30, 0, 2048);
+    let mut sent = workload(&mut home.client(), &mut Dice::new(11), 30, 0, 2048);
     assert!(home.command(&["trace", "mark", "disk", "second half"]).status().unwrap().success());
-    sent.extend(workload(&mut home.client(), &mut Dice(12), 20, 0, 2048));
+    sent.extend(workload(&mut home.client(), &mut Dice::new(12), 20, 0, 2048));
     assert!(home.command(&["detach", "disk"]).status().unwrap().success());
     assert_eq!(recorder.summary()["records"].as_u64(), Some(sent.len() as u64));
     let (_, records) = home.trace("trace");

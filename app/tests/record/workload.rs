@@ -35,7 +35,7 @@ pub fn block(n: u64) -> Vec<u8> {
     let mut content = vec![0; BLOCK];
     if n > 0 {
         let random = if n % 2 == 0 { 1000 } else { BLOCK };
-        Dice(n).fill(&mut content[..random]);
+        Dice::new(n).fill(&mut content[..random]);
     }
     content
 }

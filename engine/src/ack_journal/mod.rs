@@ -13,13 +13,9 @@
 //! 5. What an epoch defers to the next is promised again, for the next, before the epoch's own promises are forgotten.
 //! 6. A content gives its room in the journal back when a later promise for its LBN is there. So it is promised again by its block as soon
 //!    as it is on the device, in a block of its own or in a pack.
-//! 7. Replayed promises (`replay.rs`) are committed before the first request is served. A promise of a block has the fingerprint or
-//!    checksum that proves its content, and the end of an epoch is sent with the trace that the epoch left on the medium
-//!    (`promised_contents.rs`).
-
-mod promised_contents;
-
-pub(crate) use promised_contents::{BlockInTables, PromisedContents};
+//! 7. Replayed promises (`recovery/replay.rs`) are committed before the first request is served. A promise of a block has the fingerprint
+//!    or checksum that proves its content, and the end of an epoch is sent with the trace that the epoch left on the medium
+//!    (`recovery/proof.rs`).
 
 use crate::buffer::Slice;
 use crate::format::entry::{FingerprintEntry, MapEntry};

@@ -1,6 +1,6 @@
 //! The read cache. It has blocks by PBN, so content that many LBNs share is kept once (SmartDedup section 3.4).
 //!
-//! 1. A block's entry is removed when the block is freed. A read that began before does not fill the cache (R7, `read.rs`).
+//! 1. A block's entry is removed when the block is freed. A read that began before does not fill the cache (R7, `requests/read.rs`).
 //! 2. The clock's hand evicts the entries that were not used since its last round.
 //! 3. A full cache takes in a block for good only when it sees the block for the second time within a while. So a stream that reads
 //!    everything once costs no copies and evicts nothing that is used (Johnson and Shasha's 2Q).

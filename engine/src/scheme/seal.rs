@@ -2,7 +2,7 @@
 //!
 //! 1. A flush, a FUA or strong write, the timer, or shortage of memory seals the epoch, as late as the waiting requests allow.
 //! 2. While one epoch commits, the next one fills; one commits at a time.
-//! 3. The seal may wait a little longer for further writes (`anticipate.rs`).
+//! 3. The seal may wait a little longer for further writes (`answers/anticipate.rs`).
 
 use super::Scheme;
 use crate::answers::Answers;

@@ -9,9 +9,9 @@
 //! 3. A store that has no room makes its volume full, too. If it refuses writes that were sent to it (it is thin itself, or its room was
 //!    not known), the volume is full from then on. Flushes wait for those writes as long as others wait for room, and then fail: what they
 //!    cover is not durable yet, but nothing is lost, and a later flush covers it.
-//! 4. Requests that may bring room are admitted meanwhile: discards (`admit.rs`), overwrites, and the writes of a journal, without which a
-//!    file system above frees nothing. Overwrites and journals take blocks of the reserve; a journal, whose blocks may never have been
-//!    written, at most half of it.
+//! 4. Requests that may bring room are admitted meanwhile: discards (`requests/admit.rs`), overwrites, and the writes of a journal, without
+//!    which a file system above frees nothing. Overwrites and journals take blocks of the reserve; a journal, whose blocks may never have
+//!    been written, at most half of it.
 
 use super::Space;
 use crate::interface::{Action, Failure, Notice, Reply, RequestId};

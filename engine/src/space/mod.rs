@@ -1,7 +1,7 @@
 //! The use of the data region: which blocks are free, which only their fingerprint keeps, and how full the volume is.
 //!
-//! 1. The counts on the refs pages, with those that `tables/beside.rs` keeps beside them, are the truth. This module keeps summaries of
-//!    them, which a scan in the background makes and no request waits for.
+//! 1. The counts on the refs pages, with those that `tables/pending_counts.rs` keeps beside them, are the truth. This module keeps
+//!    summaries of them, which a scan in the background makes and no request waits for.
 //! 2. A block is allocated only if its count is 0, its fingerprint entry is none, and no operation in flight uses it (R4, R7).
 //! 3. Blocks are allocated in ascending order within one fingerprint page (200 blocks), so that neighbours share metadata pages.
 

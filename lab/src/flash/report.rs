@@ -3,11 +3,11 @@
 use onefold::output::Report;
 use onefold::output::size::Size;
 use onefold::output::table::Table;
-use onefold_sim::flash::aging::Past;
-use onefold_sim::flash::{Cleaning, Latencies, Shape};
-use onefold_sim::replay::figures::Latency;
-use onefold_sim::replay::flash::FlashFigures;
-use onefold_sim::replay::report::Report as Replayed;
+use onefold_sim::laboratory::flash::aging::Past;
+use onefold_sim::laboratory::flash::{Cleaning, Latencies, Shape};
+use onefold_sim::laboratory::replay::figures::Latency;
+use onefold_sim::laboratory::replay::flash::FlashFigures;
+use onefold_sim::laboratory::replay::report::Report as Replayed;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::traces::{Reading, failed, malformed_shown};
-use onefold_sim::index_lab::streams::Streams;
-use onefold_sim::index_lab::writes::Writes;
+use onefold_sim::laboratory::index::streams::Streams;
+use onefold_sim::laboratory::index::writes::Writes;
 use onefold_trace::analyze::By;
 use onefold_trace::header::{Header, Unit};
 use onefold_trace::source::{STDIN, Source};

@@ -4,7 +4,7 @@
 
 pub mod subjects;
 
-use crate::words::above_zero;
+use crate::ground::words::above_zero;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;

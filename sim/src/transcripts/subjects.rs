@@ -1,15 +1,15 @@
 //! The runs of which transcripts are taken.
 
-use crate::counts::pace::Pace;
-use crate::counts::{figure1, figures};
-use crate::crash::seed_of;
-use crate::explore::Explorer;
-use crate::options::Modes;
-use crate::papers::workloads::WORKLOADS;
-use crate::replay::run::Plan;
-use crate::replay::scheme::Scheme;
-use crate::replay::timed::replay_file;
-use crate::transcript::{self, Sum};
+use crate::explorer::crash::seed_of;
+use crate::explorer::explore::Explorer;
+use crate::explorer::options::Modes;
+use crate::laboratory::counts::pace::Pace;
+use crate::laboratory::counts::{figure1, figures};
+use crate::laboratory::papers::studies::workloads::WORKLOADS;
+use crate::laboratory::replay::run::Plan;
+use crate::laboratory::replay::scheme::Scheme;
+use crate::laboratory::replay::timed::replay_file;
+use crate::machine::transcript::{self, Sum};
 use onefold_engine::format::CommitMode;
 use onefold_engine::settings::Persistence;
 use std::fmt;

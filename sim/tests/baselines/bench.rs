@@ -5,8 +5,8 @@ use fastrand::Rng;
 use onefold_engine::buffer::{BufferMut, Slice};
 use onefold_engine::interface::{Action, Class, Event, IoId, Op, Payload, Policies, Reply, Request, RequestId, Segment};
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Bytes, SECTOR_SIZE, Time};
-use onefold_sim::baselines::Baseline;
-use onefold_sim::counts::names::{digest_of, name_of, write_name};
+use onefold_sim::laboratory::counts::names::{digest_of, name_of, write_name};
+use onefold_sim::rivals::Baseline;
 use std::collections::{BTreeMap, HashMap};
 
 pub type Block = Box<[u8; BLOCK_SIZE]>;

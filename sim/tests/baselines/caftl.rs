@@ -4,7 +4,8 @@ use crate::bench::Bench;
 use onefold_engine::interface::Op;
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::Blocks;
-use onefold_sim::baselines::{Baseline, Settings, caftl::Caftl};
+use onefold_sim::rivals::caftl::Caftl;
+use onefold_sim::rivals::{Baseline, Settings};
 
 fn bench(memory_bytes: u64, has_pre_hashing: bool) -> Bench<Caftl> {
     Bench::new(Caftl::new(Settings::new(Persistence::Weak, Blocks(4096)), memory_bytes, has_pre_hashing), 1)

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, names_in};
 use fastrand::Rng;
 use onefold_engine::interface::{Op, Reply};
-use onefold_sim::baselines::Baseline;
+use onefold_sim::rivals::Baseline;
 use std::collections::BTreeMap;
 
 /// A request that is not answered yet.

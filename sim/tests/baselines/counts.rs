@@ -4,7 +4,7 @@ use crate::bench::Bench;
 use onefold_engine::interface::{Class, Op, Reply};
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::Blocks;
-use onefold_sim::baselines::{Baseline, Settings, journal, none, shadow};
+use onefold_sim::rivals::{Baseline, Settings, journal, none, shadow};
 
 fn settings(persistence: Persistence) -> Settings {
     Settings::new(persistence, Blocks(4096))

@@ -4,8 +4,8 @@ use crate::bench::{Bench, Block};
 use crate::client::Client;
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Blocks};
-use onefold_sim::baselines::{Baseline, Settings, journal, shadow};
-use onefold_sim::counts::names::{digest_of, name_of};
+use onefold_sim::laboratory::counts::names::{digest_of, name_of};
+use onefold_sim::rivals::{Baseline, Settings, journal, shadow};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 

@@ -5,7 +5,7 @@ use crate::client::Client;
 use onefold_engine::interface::Op;
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::Blocks;
-use onefold_sim::baselines::{Baseline, Settings, journal, none, shadow};
+use onefold_sim::rivals::{Baseline, Settings, journal, none, shadow};
 
 const LOGICAL: u64 = 80;
 

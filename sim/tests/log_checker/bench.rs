@@ -8,15 +8,15 @@ use onefold_engine::format::{
 };
 use onefold_engine::interface::IoId;
 use onefold_engine::units::{Epoch, Lbn, Pbn};
-use onefold_sim::content::{Content, Shared, pattern};
-use onefold_sim::disk::{IoOutcome, SimDisk};
-use onefold_sim::logcheck::LogChecker;
-use onefold_sim::options::Shape;
-use onefold_sim::oracle::{Oracle, Patch};
-use onefold_sim::prepare::Prepared;
-use onefold_sim::setcheck::View;
-use onefold_sim::violation::Violation;
-use onefold_sim::volume::{Volume, short_of};
+use onefold_sim::checkers::logcheck::LogChecker;
+use onefold_sim::checkers::oracle::{Oracle, Patch};
+use onefold_sim::checkers::setcheck::View;
+use onefold_sim::device::disk::{IoOutcome, SimDisk};
+use onefold_sim::device::volume::{Volume, short_of};
+use onefold_sim::explorer::options::Shape;
+use onefold_sim::explorer::prepare::Prepared;
+use onefold_sim::ground::content::{Content, Shared, pattern};
+use onefold_sim::ground::violation::Violation;
 use std::rc::Rc;
 
 pub type Checked = Result<(), Violation>;

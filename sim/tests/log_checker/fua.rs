@@ -2,8 +2,8 @@
 
 use super::bench::{Bench, block, link, says};
 use onefold_engine::format::{MapEntry, Record};
-use onefold_sim::content::pattern;
-use onefold_sim::oracle::Patch;
+use onefold_sim::checkers::oracle::Patch;
+use onefold_sim::ground::content::pattern;
 
 fn clear(lbn: u64) -> Vec<Record> {
     vec![link(lbn, MapEntry::Zero, None)]

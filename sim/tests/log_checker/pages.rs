@@ -3,9 +3,9 @@
 use super::bench::{Bench, block, link, says};
 use onefold_engine::format::{FingerprintEntry, MapEntry, PageContent, PageId, Region};
 use onefold_engine::units::Pbn;
-use onefold_sim::content::{Content, pattern};
-use onefold_sim::violation::Violation;
-use onefold_sim::volume::{short_entry, short_of};
+use onefold_sim::device::volume::{short_entry, short_of};
+use onefold_sim::ground::content::{Content, pattern};
+use onefold_sim::ground::violation::Violation;
 
 #[test]
 fn l7_an_epoch_that_is_not_durable() {
@@ -143,7 +143,7 @@ fn p6_a_written_bit_before_its_page_is_durable() {
 fn a_block_of_no_region() {
     let mut bench = Bench::new();
     let unused =
-        (0..bench.disk.blocks()).find(|&at| bench.volume.place(at) == onefold_sim::volume::BlockUse::Unused).expect("there is one");
+        (0..bench.disk.blocks()).find(|&at| bench.volume.place(at) == onefold_sim::device::volume::BlockUse::Unused).expect("there is one");
     says(bench.write(unused, &pattern("x")), "belongs to no region");
     assert_eq!(Pbn(3).get(), 3);
 }

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, block, link, says};
 use onefold_engine::format::{Compacted, MapEntry};
-use onefold_sim::content::pattern;
+use onefold_sim::ground::content::pattern;
 
 #[test]
 fn r4_content_that_is_linked() {
@@ -30,7 +30,7 @@ fn r4_content_of_the_epoch_under_way() {
 fn l6_what_the_last_epoch_unlinked() {
     let mut bench = Bench::with_two_links();
     for lbn in [5, 6] {
-        bench.oracle.send(lbn, onefold_sim::oracle::Patch::Whole(onefold_sim::content::Content::zero()), true);
+        bench.oracle.send(lbn, onefold_sim::checkers::oracle::Patch::Whole(onefold_sim::ground::content::Content::zero()), true);
     }
     let removed = onefold_engine::format::Record::Removed { pbn: onefold_engine::units::Pbn(3), blocks: 1 };
     bench.epoch(vec![link(5, MapEntry::Zero, Some(3)), link(6, MapEntry::Zero, Some(3)), removed]).unwrap();

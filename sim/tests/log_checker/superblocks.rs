@@ -209,7 +209,10 @@ fn l8_one_pair_of_copies_at_a_time() {
     bench.flush().unwrap();
     bench.superblock.generation += 1;
     says(bench.copy(other), "L8: generation");
-    says(bench.write(0, &onefold_sim::content::pattern("x")), "L8: what is written as copy 0 of the superblock is not a superblock");
+    says(
+        bench.write(0, &onefold_sim::ground::content::pattern("x")),
+        "L8: what is written as copy 0 of the superblock is not a superblock",
+    );
 }
 
 #[test]
@@ -245,7 +248,7 @@ fn it_begins_where_the_log_is_whole() {
     let header = UnitHeader { flushed_upto: 0, sequence: 1, epoch: Epoch(5), ..bench.header };
     let head = bench.unit(&header, 20, &[21], vec![bench.new_block(5, 4, "a", None)]);
     other.plant(volume.block_of(20), head);
-    let a = oracle.send(5, onefold_sim::oracle::Patch::Whole(onefold_sim::content::pattern("a")), true);
+    let a = oracle.send(5, onefold_sim::checkers::oracle::Patch::Whole(onefold_sim::ground::content::pattern("a")), true);
     oracle.raise(a);
     says(Bench::over(volume, other, oracle, superblock).map(|_| ()), "LBN 5 may be");
 }
@@ -258,6 +261,6 @@ fn l8_the_older_pair_leads_to_the_same_end() {
     let over = |disk| Bench::over(bench.volume.clone(), disk, bench.oracle.clone(), bench.superblock.clone());
     says(over(bench.disk.clone()).unwrap().discard(20), "L8: a discard at PBN 20");
     let mut gone = bench.disk.clone();
-    gone.plant(bench.volume.block_of(20), onefold_sim::content::Content::zero());
+    gone.plant(bench.volume.block_of(20), onefold_sim::ground::content::Content::zero());
     says(over(gone).map(|_| ()), "L8: the older pair's scan from unit 1 reaches 1, not 3");
 }

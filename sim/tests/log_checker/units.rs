@@ -3,7 +3,7 @@
 use super::bench::{Bench, PLACES, block, link, says};
 use onefold_engine::format::{MapEntry, OldRun, Record};
 use onefold_engine::units::{Lbn, Pbn};
-use onefold_sim::content::pattern;
+use onefold_sim::ground::content::pattern;
 
 fn clear(lbn: u64) -> Vec<Record> {
     vec![link(lbn, MapEntry::Zero, None)]
@@ -98,7 +98,7 @@ fn r5_an_epoch_counts_when_all_of_it_is_durable() {
     bench.data(3, &pattern("a")).unwrap();
     let new = bench.new_block(5, 3, "a", None);
     bench.epoch(vec![new]).unwrap();
-    let a = bench.oracle.send(5, onefold_sim::oracle::Patch::Whole(pattern("a")), true);
+    let a = bench.oracle.send(5, onefold_sim::checkers::oracle::Patch::Whole(pattern("a")), true);
     assert_ne!(mark, a);
     bench.oracle.acknowledge(a);
     bench.oracle.raise(a);

@@ -3,11 +3,11 @@
 use crate::{on, records, trace};
 use onefold_engine::interface::Class;
 use onefold_engine::settings::Persistence;
-use onefold_sim::account::Epochs;
-use onefold_sim::replay::figures::{Duplication, Figures};
-use onefold_sim::replay::report::Report;
-use onefold_sim::replay::run::{Plan, replay};
-use onefold_sim::replay::scheme::Scheme;
+use onefold_sim::laboratory::replay::figures::{Duplication, Figures};
+use onefold_sim::laboratory::replay::report::Report;
+use onefold_sim::laboratory::replay::run::{Plan, replay};
+use onefold_sim::laboratory::replay::scheme::Scheme;
+use onefold_sim::machine::account::Epochs;
 use onefold_trace::info::Duplication as Shares;
 
 /// The part before the first mark must not count for the measured phase.

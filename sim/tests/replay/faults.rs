@@ -3,10 +3,10 @@
 use crate::{on, records, trace};
 use onefold_engine::interface::{Action, Event, Legacy, Op, Reply};
 use onefold_engine::units::Time;
-use onefold_sim::account::Account;
+use onefold_sim::laboratory::replay::run::{Plan, replay, replay_on};
+use onefold_sim::laboratory::replay::scheme::{ReadyScheme, ready};
 use onefold_sim::machine::Machine;
-use onefold_sim::replay::run::{Plan, replay, replay_on};
-use onefold_sim::replay::scheme::{ReadyScheme, ready};
+use onefold_sim::machine::account::Account;
 
 const TRACE: &str = "0 W 0 2 W a b\n1 W 9 1 W c\n2 F 0 0\n3 R 0 2\n";
 

@@ -2,11 +2,11 @@
 
 use crate::{on, records, trace};
 use onefold_engine::settings::Persistence;
-use onefold_sim::flash::aging::{Past, aged};
-use onefold_sim::flash::{Flash, Shape};
-use onefold_sim::replay::report::Report;
-use onefold_sim::replay::run::{Plan, replay};
-use onefold_sim::replay::scheme::{IndexLimits, Scheme, ready};
+use onefold_sim::laboratory::flash::aging::{Past, aged};
+use onefold_sim::laboratory::flash::{Flash, Shape};
+use onefold_sim::laboratory::replay::report::Report;
+use onefold_sim::laboratory::replay::run::{Plan, replay};
+use onefold_sim::laboratory::replay::scheme::{IndexLimits, Scheme, ready};
 use std::fmt::Write as _;
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ mod recorded_set;
 mod rules;
 mod watch;
 
-use onefold_sim::replay::run::Plan;
+use onefold_sim::laboratory::replay::run::Plan;
 use onefold_trace::model::Model;
 use onefold_trace::record::Record;
 use onefold_trace::text::{ReadError, recorded};

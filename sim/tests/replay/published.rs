@@ -4,9 +4,9 @@
 use crate::on;
 use fastrand::Rng;
 use onefold_engine::settings::Persistence;
-use onefold_sim::replay::report::Report;
-use onefold_sim::replay::run::{Plan, replay};
-use onefold_sim::replay::scheme::Scheme;
+use onefold_sim::laboratory::replay::report::Report;
+use onefold_sim::laboratory::replay::run::{Plan, replay};
+use onefold_sim::laboratory::replay::scheme::Scheme;
 use onefold_trace::info::{Counter, Info};
 use onefold_trace::source::{ReadOptions, Source};
 use onefold_trace::text::detect::FormName;

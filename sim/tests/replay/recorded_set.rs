@@ -2,9 +2,9 @@
 //! The large traces are for the benchmarks.
 
 use onefold_engine::interface::Class;
-use onefold_sim::papers::targets::{ABOVE, OWN_MODEL};
-use onefold_sim::replay::run::{Plan, replay};
-use onefold_sim::replay::scheme::Scheme;
+use onefold_sim::laboratory::papers::pages::targets::{ABOVE, OWN_MODEL};
+use onefold_sim::laboratory::replay::run::{Plan, replay};
+use onefold_sim::laboratory::replay::scheme::Scheme;
 use onefold_trace::text::recorded;
 use std::path::PathBuf;
 

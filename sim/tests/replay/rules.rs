@@ -6,8 +6,8 @@ use fastrand::Rng;
 use onefold_engine::interface::Op;
 use onefold_engine::settings::Persistence;
 use onefold_engine::units::Bytes;
-use onefold_sim::replay::run::{Plan, replay, replay_on};
-use onefold_sim::replay::scheme::{IndexLimits, ReadyScheme, Scheme, ready};
+use onefold_sim::laboratory::replay::run::{Plan, replay, replay_on};
+use onefold_sim::laboratory::replay::scheme::{IndexLimits, ReadyScheme, Scheme, ready};
 use onefold_trace::record::{Block, ContentName, Op as Recorded, Record};
 use std::sync::{Arc, Mutex};
 
@@ -119,7 +119,7 @@ fn think_times_are_kept() {
 #[test]
 fn the_same_trace_gives_the_same_report() {
     let trace = bursts(3);
-    let report = |plan: &Plan| onefold_sim::replay::run::replay("bursts", records(&trace), 5000, plan).expect("it runs");
+    let report = |plan: &Plan| onefold_sim::laboratory::replay::run::replay("bursts", records(&trace), 5000, plan).expect("it runs");
     let plan = Plan { persistence: Persistence::Strong, ..on("ufs") };
     assert_eq!(report(&plan), report(&plan));
 }

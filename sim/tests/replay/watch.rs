@@ -2,8 +2,8 @@
 
 use onefold_engine::interface::{Action, Event, Legacy, Op, RequestId};
 use onefold_engine::units::Time;
-use onefold_sim::account::Account;
 use onefold_sim::machine::Machine;
+use onefold_sim::machine::account::Account;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

@@ -11,7 +11,7 @@ mod drawn;
 mod named;
 mod scratch;
 // This is the kit's module without the kit, which would be rebuilt after each change of the engine.
-#[path = "../../../sim/src/words.rs"]
+#[path = "../../../sim/src/ground/words.rs"]
 mod words;
 
 use std::process::ExitCode;

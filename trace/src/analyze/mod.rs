@@ -86,7 +86,7 @@ impl Analysis {
         let open = std::mem::take(&mut self.open);
         let Some(begin_ns) = open.begin_ns else { return };
         for application in open.named.into_iter().chain(open.whole) {
-            self.applications[application as usize].duration_ns += open.end_ns - begin_ns;
+            self.applications[application as usize].last(open.end_ns - begin_ns);
         }
     }
 
@@ -118,9 +118,7 @@ impl Analysis {
         match record.op {
             Op::Read => {
                 let application = self.application(record);
-                let counted = &mut self.applications[application as usize];
-                counted.reads += 1;
-                counted.read_bytes += record.length.get();
+                self.applications[application as usize].read(record.length.get());
                 Ok(())
             }
             Op::Write => {
@@ -161,14 +159,11 @@ impl Analysis {
         // At most as many chunks have names as there are fingerprints: chunks beyond them are not examined one by one.
         let examined = chunks.min(record.blocks.len() as u64);
         let counted = &mut self.applications[application as usize];
-        counted.writes += 1;
-        counted.written_bytes += record.length.get();
-        counted.chunks += chunks;
-        counted.unknown += chunks - examined;
+        counted.write(record.length.get(), chunks, chunks - examined);
         for (_, name) in blocks(record, unit).take(record.blocks.len()) {
             match name {
-                ContentName::Zero => counted.zeros += 1,
-                ContentName::Unknown => counted.unknown += 1,
+                ContentName::Zero => counted.zero(),
+                ContentName::Unknown => counted.unknown(),
                 ContentName::Of(bytes) => self.occurrences.add(XxHash3_64::oneshot(&bytes), application)?,
             }
         }

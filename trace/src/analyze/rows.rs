@@ -24,6 +24,35 @@ impl Counted {
         Self { name, reads: 0, writes: 0, read_bytes: 0, written_bytes: 0, duration_ns: 0, chunks: 0, zeros: 0, unknown: 0 }
     }
 
+    /// Counts a read.
+    pub fn read(&mut self, bytes: u64) {
+        self.reads += 1;
+        self.read_bytes += bytes;
+    }
+
+    /// Counts a write, and its chunks, some of which are not examined.
+    pub fn write(&mut self, bytes: u64, chunks: u64, unexamined: u64) {
+        self.writes += 1;
+        self.written_bytes += bytes;
+        self.chunks += chunks;
+        self.unknown += unexamined;
+    }
+
+    /// Counts a chunk of zeros.
+    pub fn zero(&mut self) {
+        self.zeros += 1;
+    }
+
+    /// Counts a chunk whose content is unknown.
+    pub fn unknown(&mut self) {
+        self.unknown += 1;
+    }
+
+    /// Counts a trace of this duration.
+    pub fn last(&mut self, ns: u64) {
+        self.duration_ns += ns;
+    }
+
     /// Adds another application, which was recorded at the same time (`is_parallel`) or another one.
     fn add(&mut self, other: &Self, is_parallel: bool) {
         self.reads += other.reads;

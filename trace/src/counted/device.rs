@@ -262,6 +262,16 @@ impl Device {
         }
     }
 
+    /// Counts a flush: everything is durable at once.
+    pub fn count_flush(&mut self) {
+        self.tally.flushes += 1;
+    }
+
+    /// Counts a write by whether it was one with FUA.
+    pub fn count_fua(&mut self, is_fua: bool) {
+        self.tally.fua_writes += u64::from(is_fua);
+    }
+
     /// Carries out a discard command.
     ///
     /// # Panics

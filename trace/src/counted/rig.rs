@@ -163,13 +163,13 @@ impl<M: Stepped, T: Times> Rig<M, T> {
             }
             Action::Write { io, at, data, class, fua } => {
                 self.device.write(at, &data, class);
-                self.device.tally.fua_writes += u64::from(fua);
+                self.device.count_fua(fua);
                 let bytes = data.iter().map(Slice::length).sum();
                 let done = self.times.write(now, at.0, bytes, fua)?;
                 self.completes(done, Event::Written { io, result: Ok(()) });
             }
             Action::Flush { io } => {
-                self.device.tally.flushes += 1;
+                self.device.count_flush();
                 let done = self.times.flush(now);
                 self.completes(done, Event::Flushed { io, result: Ok(()) });
             }

@@ -5,6 +5,7 @@
 //! 2. A write of only some sectors over another block therefore gives a new content, whose name is made from its eight words.
 //! 3. A digest is made from the name: no bytes are hashed.
 
+use crate::mixing::{GOLDEN, rounds};
 use onefold_engine::fingerprint::{Digest, Fingerprint};
 use onefold_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 
@@ -38,8 +39,7 @@ pub fn write_name(name: u64, out: &mut [u8; BLOCK_SIZE]) {
 /// Combines two numbers into one, which is not 0.
 #[must_use]
 pub fn mix(a: u64, b: u64) -> u64 {
-    let x = (a ^ (a >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9).wrapping_add(b);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let x = rounds(a, 31, b);
     (x ^ (x >> 31)).max(1)
 }
 
@@ -49,7 +49,7 @@ pub fn name_of_words(words: &Words) -> u64 {
     if words.iter().all(|&word| word == words[0]) {
         return words[0];
     }
-    words.iter().fold(0x9e37_79b9_7f4a_7c15, |name, &word| mix(name, word))
+    words.iter().fold(GOLDEN, |name, &word| mix(name, word))
 }
 
 /// Returns the name of a block's content.
@@ -64,12 +64,8 @@ pub fn digest_of(name: u64) -> Digest {
     if name == 0 {
         return Digest::Zero;
     }
-    let mix = |x: u64| {
-        let x = (x ^ (x >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
-    };
     let mut digest = [0; 24];
-    digest[..8].copy_from_slice(&mix(name.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes());
+    digest[..8].copy_from_slice(&rounds(name.wrapping_mul(GOLDEN), 31, 0).to_le_bytes());
     digest[8..16].copy_from_slice(&name.to_le_bytes());
     Digest::Of(Fingerprint::of_digest(&digest))
 }

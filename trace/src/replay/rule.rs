@@ -1,4 +1,4 @@
-//! Dependencies that a replay keeps (`evaluation.md`, "Quantities"): which requests may be sent while which are unanswered.
+//! Dependencies that a replay keeps (`docs/evaluating.md`, "Quantities"): which requests may be sent while which are unanswered.
 //!
 //! 1. A flush is sent when every change before it is answered; no later request is sent before the flush is answered.
 //! 2. A FUA write is sent together with the requests before it; no later request is sent before all of these and the FUA write are

@@ -227,11 +227,10 @@ fn check_version(version: u32) -> Result<(), String> {
 }
 
 fn from_csv(text: &str) -> Result<Distribution, String> {
-    let mut lines = text.lines().zip(1u64..);
-    let mark = lines.next().map_or("", |(line, _)| line);
+    let (mark, table) = text.split_once('\n').unwrap_or((text, ""));
     let field = |key: &str| {
         let value = mark.split([' ', '#']).find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
-        value.and_then(|value| value.parse::<u64>().ok()).ok_or_else(|| format!("line 1 has no {key}=NUMBER"))
+        value.and_then(|value| value.trim_end().parse::<u64>().ok()).ok_or_else(|| format!("line 1 has no {key}=NUMBER"))
     };
     check_version(u32::try_from(field("version")?).unwrap_or(u32::MAX))?;
     let mut read = Distribution {
@@ -241,9 +240,14 @@ fn from_csv(text: &str) -> Result<Distribution, String> {
         contents: field("contents")?,
         ..Distribution::default()
     };
-    for (line, number) in lines.skip(1).filter(|(line, _)| !line.is_empty()) {
-        let wrong = || format!("line {number} is neither times,NUMBER,CONTENTS nor compressed,BYTES,CONTENTS: {line:?}");
-        let fields: Vec<&str> = line.split(',').collect();
+    for row in csv::ReaderBuilder::new().flexible(true).quoting(false).from_reader(table.as_bytes()).records() {
+        let row = row.map_err(|error| error.to_string())?;
+        let fields: Vec<&str> = row.iter().collect();
+        let wrong = || {
+            // The reader's first line is the second of the text.
+            let number = row.position().map_or(0, |position| position.line() + 1);
+            format!("line {number} is neither times,NUMBER,CONTENTS nor compressed,BYTES,CONTENTS: {:?}", fields.join(","))
+        };
         let [what, value, contents] = fields[..] else { return Err(wrong()) };
         let contents = contents.parse().map_err(|_| wrong())?;
         match what {

@@ -4,6 +4,7 @@
 //!    library.
 //! 2. Each purpose draws from a stream of its own, so that a change of the sizes does not change the addresses.
 
+use crate::mixing::{GOLDEN, rounds};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -27,11 +28,9 @@ pub(super) fn stream(seed: u64, purpose: Purpose) -> Random {
     Random::seed_from_u64(mix(seed, purpose as u64))
 }
 
-/// Mixes two numbers into one (the finalizer of SplitMix64: Steele, Lea and Flood, OOPSLA '14).
+/// Mixes two numbers into one: number `b` of the generator with seed `a`.
 pub(super) const fn mix(a: u64, b: u64) -> u64 {
-    let mut z = a.wrapping_add(b.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let z = rounds(a.wrapping_add(b.wrapping_add(1).wrapping_mul(GOLDEN)), 30, 0);
     z ^ (z >> 31)
 }
 

@@ -11,6 +11,7 @@ use super::names::{Names, name, number, push_hex, shown};
 use super::{Form, Reason, Render};
 use crate::header::{Header, Unit};
 use crate::record::{Block, ContentName, NAME_BYTES_MAX, Op, Record, kept};
+use csv_core::{ReadFieldResult, ReaderBuilder, Terminator};
 use onefold_engine::units::Bytes;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -146,37 +147,38 @@ impl CsvForm {
     }
 }
 
-/// Splits a line into its fields; an empty field is none.
+/// Splits a line into its fields; an empty field is none, and one with nothing between its quotation marks is an empty text.
 fn split(line: &str) -> Result<Vec<Option<Cow<'_, str>>>, Reason> {
-    let mut fields = Vec::new();
-    let mut rest = line;
+    let mut reader = ReaderBuilder::new().terminator(Terminator::Any(b'\n')).build();
+    let (mut fields, mut rest, mut output) = (Vec::new(), line, vec![0; line.len()]);
     loop {
-        let (field, behind) = if let Some(quoted) = rest.strip_prefix('"') {
-            let (text, behind) = unquote(quoted)?;
-            (Some(Cow::Owned(text)), behind)
-        } else {
-            let end = rest.find(',').unwrap_or(rest.len());
-            (Some(Cow::Borrowed(&rest[..end])).filter(|field| !field.is_empty()), &rest[end..])
-        };
-        fields.push(field);
-        match behind.strip_prefix(',') {
-            Some(next) => rest = next,
-            None if behind.is_empty() => return Ok(fields),
-            None => return Err("a closing quotation mark is followed by something other than a comma".to_owned()),
+        let (mut result, read, written) = reader.read_field(rest.as_bytes(), &mut output);
+        let mut raw = &rest[..read];
+        match result {
+            ReadFieldResult::Field { .. } => raw = raw.strip_suffix(',').unwrap_or(raw),
+            // The line ends here. So says an input without bytes.
+            _ => result = reader.read_field(&[], &mut []).0,
         }
+        fields.push(field(raw, &output[..written])?);
+        if !matches!(result, ReadFieldResult::Field { record_end: false }) {
+            return Ok(fields);
+        }
+        rest = &rest[read..];
     }
 }
 
-/// Returns the text up to the closing quotation mark and what follows it.
-fn unquote(mut rest: &str) -> Result<(String, &str), Reason> {
-    let mut text = String::new();
-    loop {
-        let (before, behind) = rest.split_once('"').ok_or("a quotation mark is not closed")?;
-        text.push_str(before);
-        let Some(next) = behind.strip_prefix('"') else { return Ok((text, behind)) };
-        text.push('"');
-        rest = next;
+/// Returns a field by its characters in the line and the text that they stand for. The reader takes quotation marks as they come; the form
+/// knows one way to write a text.
+fn field<'a>(raw: &'a str, text: &[u8]) -> Result<Option<Cow<'a, str>>, Reason> {
+    if !raw.starts_with('"') {
+        return Ok(Some(Cow::Borrowed(raw)).filter(|field| !field.is_empty()));
     }
+    let doubled = text.iter().filter(|byte| **byte == b'"').count();
+    if !raw.ends_with('"') || raw.len() != text.len() + doubled + 2 {
+        return Err("a quotation mark is not closed, or its closing mark is followed by something other than a comma".to_owned());
+    }
+    let text = String::from_utf8(text.to_vec()).map_err(|error| error.to_string())?;
+    Ok(Some(Cow::Owned(text)))
 }
 
 /// Encodes a value of the line before the columns, so that it contains no spaces.
@@ -296,6 +298,19 @@ mod tests {
         bytes[..2].copy_from_slice(&[0xab, 0xcd]);
         let wanted = Record { blocks: vec![Block::named(ContentName::Of(bytes))], ..Record::new(1, Op::Write, Bytes(0), Bytes(512)) };
         assert_eq!((read.expect("well-formed"), header.width), (vec![wanted], 2));
+    }
+
+    #[test]
+    fn a_line_is_split_at_its_commas() {
+        let split = |line| split(line).map(|fields| fields.into_iter().map(|field| field.map(Cow::into_owned)).collect::<Vec<_>>());
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(split(""), Ok(vec![None]));
+        assert_eq!(split(","), Ok(vec![None, None]));
+        assert_eq!(split("a,,\"\",b\r"), Ok(vec![some("a"), None, some(""), some("b\r")]));
+        assert_eq!(split("\"a,\"\"é\"\"\",x\"y,"), Ok(vec![some("a,\"é\""), some("x\"y"), None]));
+        for wrong in ["\"", "\"\"\"", "\"a", "\"a\"\"", "\"a\"b", "\"a\"b\"", "\"a\"b\"\"", "\"\"a\"\"", "\"a\" ,b"] {
+            assert!(split(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use crate::device::backing::Backing;
 use onefold_engine::format::Superblock;
 use onefold_engine::units::{BLOCK_BYTES, Pbn};
 
-/// Writes the stock ahead, as far as the store is a file whose host has never written there: see the engine's
-/// `space/stock.rs`. Returns the number of bytes.
+/// Writes the stock ahead, as far as the store is a file whose host has never written there: see
+/// `engine/src/space/stock.rs`. Returns the number of bytes.
 ///
 /// # Errors
 /// When the host fails.

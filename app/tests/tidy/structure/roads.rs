@@ -1,7 +1,7 @@
 //! Roads through the code, as `ARCHITECTURE.md` lists them: one function an item, in the form
 //!
 //! ```text
-//! 3. `engine/src/read.rs`: `Engine::begin_read` finds room in memory for the read.
+//! 3. `engine/src/requests/read.rs`: `Requests::begin_read` charges its bytes.
 //! ```
 //!
 //! 1. The function is in that file.

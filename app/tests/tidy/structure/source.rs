@@ -3,6 +3,7 @@
 //! 1. Only product code counts: an item behind `#[cfg(test)]` is left out.
 //! 2. Code inside macros counts as any other: names and calls are found among the tokens, since the syntax tree does not look into macros.
 
+use super::assigned::{self, Fields};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::ops::RangeInclusive;
 use syn::visit::{self, Visit};
@@ -46,6 +47,8 @@ pub struct Source {
     pub test_modules: Vec<String>,
     /// The columns of each line of product code.
     pub columns: Vec<(usize, usize)>,
+    /// Its structs, and the fields that it assigns.
+    pub fields_of: Fields,
 }
 
 impl Source {
@@ -63,14 +66,17 @@ impl Source {
         take_declarations(&mut tokens, &mut uses);
 
         let mut reader = Reader { owner: None, functions: Vec::new(), impls: Vec::new(), fields: Vec::new(), inline: Vec::new() };
-        reader.visit_file(&syn::parse_file(text).unwrap_or_else(|error| panic!("{name}: {error}")));
+        let file = syn::parse_file(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        reader.visit_file(&file);
+        let mut fields_of = assigned::read(&file);
         let is_product = |line: usize| !tests.iter().any(|lines| lines.contains(&line));
         reader.functions.retain(|function| is_product(*function.lines.start()));
         reader.impls.retain(|(_, line)| is_product(*line));
         reader.inline.retain(|(_, lines)| is_product(*lines.start()));
+        fields_of.retain(is_product);
         let columns = text.lines().enumerate().map(|(at, line)| (at + 1, line.chars().count())).filter(|(line, _)| is_product(*line));
         let (columns, Reader { functions, impls, fields, inline, .. }) = (columns.collect(), reader);
-        Self { name: name.to_owned(), tokens, uses, functions, impls, fields, inline, test_modules, columns }
+        Self { name: name.to_owned(), tokens, uses, functions, impls, fields, inline, test_modules, columns, fields_of }
     }
 
     /// Whether its code has this word, other than in a declaration.

@@ -2,7 +2,7 @@
 
 use super::layers::Layers;
 use super::tree::Tree;
-use super::{Found, Measure, circles, complaint, measures, roads};
+use super::{Found, Measure, assigned, circles, complaint, measures, roads};
 
 fn tree(files: &[(&str, &str)]) -> Tree {
     Tree::read("engine/src", files.iter().copied())
@@ -129,6 +129,53 @@ fn structure_counts_imports_that_go_up() {
     assert!(layers.gaps(&tree(&files)).is_empty());
     assert_eq!(layers.gaps(&tree(&[&files[..3], &[("engine/src/d.rs", "")]].concat())).len(), 3);
     assert_eq!(Layers::read(&page.replace("`a`", "`a`, `b`"), super::ENGINE_LAYERS).gaps(&tree(&files)).len(), 1);
+}
+
+/// Assignments of fields from outside, in a crate with the components `Store`, `Io` and `Queue`, and the record `Counts`.
+fn assigned_in(file: &str, code: &str) -> Vec<String> {
+    let files = [
+        ("engine/src/store.rs", "pub struct Store { io: Io, waiting: Option<Vec<Queue>> } impl Store { fn f(&mut self) {} }"),
+        ("engine/src/io/mod.rs", "pub struct Io { stage: u8, counts: Counts, queue: Queue } impl Io { fn f(&mut self) {} }"),
+        ("engine/src/io/queue.rs", "pub struct Queue { length: u8 } impl Queue { fn f(&mut self) {} }"),
+        ("engine/src/counts.rs", "pub struct Counts { reads: u8 } impl Counts { fn f(&self) {} }"),
+    ];
+    let found = assigned::from_outside(&tree(&[&files[..], &[(file, code)]].concat()));
+    assert_eq!(found.number, found.lines.len());
+    found.lines
+}
+
+#[test]
+fn structure_counts_fields_that_are_assigned_from_outside() {
+    let place = "engine/src/life.rs";
+    for (code, path) in [
+        ("fn f(store: &mut Store) {\n store.io.stage = 1; }", "store.io.stage"),
+        ("fn f(store: &mut Store) {\n store.io.stage += 1; }", "store.io.stage"),
+        ("fn f(store: &mut Store) {\n (store.io.stage, x) = (1, 2); }", "store.io.stage"),
+        ("fn f(store: &mut Store) {\n mem::take(&mut store.io.stage); }", "store.io.stage"),
+        ("fn f(store: &mut Store) {\n std::mem::replace(&mut store.io.stage, 1); }", "store.io.stage"),
+        ("fn f(store: &mut Store) { let io = &mut store.io;\n io.stage = 1; }", "store.io.stage"),
+        ("fn f(store: &mut Store) { if let Some(queue) = &mut store.waiting {\n queue[0].length = 1; } }", "store.waiting.length"),
+        ("fn f() { let mut a = g();\n a.io.queue.length = 1; }", "a.io.queue.length"),
+        ("pub struct Life { store: Store }\nimpl Life { fn f(&mut self) { self.store.io = x; } }", "self.store.io"),
+    ] {
+        let module = ["store", "io", "io/queue"][usize::from(!path.ends_with("store.io")) + usize::from(path.ends_with("length"))];
+        assert_eq!(assigned_in(place, code), [format!("{place}:2: {path} is a field of {module}")], "{code}");
+    }
+}
+
+#[test]
+fn structure_lets_a_module_and_those_inside_it_assign_its_fields() {
+    let none: [&str; 0] = [];
+    for (file, code) in [
+        ("engine/src/io/deep.rs", "fn f(store: &mut Store) { store.io.stage = 1; }"),
+        ("engine/src/life.rs", "fn f(store: &mut Store) { store.io.counts.reads += 1; }"),
+        ("engine/src/life.rs", "fn f(io: &mut Io) { io.stage = 1; store.io.set(1); let x = store.io.stage == 1; }"),
+        ("engine/src/life.rs", "fn f(store: &mut Store) { let mut stage = store.io.stage; stage = 1; }"),
+        ("engine/src/life.rs", "struct Io { stage: u8 } struct Own { io: Io } impl Own { fn f(&mut self) { self.io.stage = 1; } }"),
+        ("engine/src/life.rs", "fn f() { foreign.part.stage = 1; } #[cfg(test)] fn g(store: &mut Store) { store.io.stage = 1; }"),
+    ] {
+        assert_eq!(assigned_in(file, code), none, "{code}");
+    }
 }
 
 #[test]
