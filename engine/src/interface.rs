@@ -316,7 +316,7 @@ pub enum Notice {
     OtherServer { generation: u64, incarnation: u64, is_formatted: bool },
     /// A server of another host has claimed the volume: read-only from here on.
     Ousted,
-    /// A counter of the volume has reached its maximum: read-only from here on (`store/counters.rs`).
+    /// A counter of the volume has reached its maximum: read-only from here on (`pool/counters.rs`).
     CountersUsedUp,
     /// There is damage that no crash explains (P6).
     Damage { what: &'static str, at: u64 },

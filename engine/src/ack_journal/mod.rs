@@ -15,7 +15,11 @@
 //!    as it is on the device, in a block of its own or in a pack.
 //! 7. Replayed promises (`recovery/replay.rs`) are committed before the first request is served. A promise of a block has the fingerprint
 //!    or checksum that proves its content, and the end of an epoch is sent with the trace that the epoch left on the medium
-//!    (`recovery/proof.rs`).
+//!    (`recovery/promised_contents.rs`).
+
+mod promised_contents;
+
+pub(crate) use promised_contents::{BlockInTables, PromisedContents};
 
 use crate::buffer::Slice;
 use crate::format::entry::{FingerprintEntry, MapEntry};

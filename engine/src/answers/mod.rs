@@ -187,7 +187,7 @@ impl Answers {
 
     /// Fails all requests that wait for an epoch: after a failed write or flush (A5), or where they have waited long enough for room.
     pub fn fail_waiters(&mut self, io: &mut Io, tables: &mut Tables, space: &mut Space, failure: Failure) {
-        let mut waiters = std::mem::take(&mut tables.open.waiters);
+        let mut waiters = tables.open.take_waiting();
         if let Some(epoch) = &mut tables.committing {
             waiters.append(&mut epoch.waiters);
         }

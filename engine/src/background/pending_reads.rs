@@ -50,4 +50,25 @@ impl PendingReads {
         }
         Some((first, blocks))
     }
+
+    /// Notes that this number of reads is under way.
+    pub fn are_asked(&mut self, reads: u64) {
+        self.reading = reads;
+    }
+
+    /// Takes the end of a read. Returns whether it was the last one.
+    pub fn one_ended(&mut self) -> bool {
+        self.reading -= 1;
+        self.reading == 0
+    }
+
+    /// Lets the next reads wait until then.
+    pub fn go_on_at(&mut self, at: Time) {
+        self.pause = Some(at);
+    }
+
+    /// Lets the next reads wait no longer.
+    pub fn go_on_at_once(&mut self) {
+        self.pause = None;
+    }
 }

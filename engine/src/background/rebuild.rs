@@ -167,7 +167,7 @@ impl IndexRebuild {
     fn end(&mut self, parts: &mut Parts, is_recounting: bool) {
         if parts.pool.fingerprints_are_on_their_way() {
             // These entries are found once a commit has settled them.
-            self.pending_reads.pause = None;
+            self.pending_reads.go_on_at_once();
             return;
         }
         self.finished = true;

@@ -30,7 +30,7 @@ impl IndexRebuild {
         if self.pending_reads.pause.is_some_and(|until| pool.io.now() < until) {
             return;
         }
-        self.pending_reads.pause = None;
+        self.pending_reads.go_on_at_once();
         // In an index that is this full most slots find their bucket filled.
         if pool.index.entries() >= pool.index.capacity() / 8 * 7 {
             self.left_some_out |= !self.pending_reads.carriers.is_empty();
@@ -70,11 +70,11 @@ impl IndexRebuild {
             let at = pool.geometry.block_at(pbn);
             pool.io.read(IoFor::ReadForIndex { pbn, authenticator: entry.value }, at, 1, false, Class::Data);
         }
-        self.pending_reads.reading = asked;
+        self.pending_reads.are_asked(asked);
         self.waits = asked > 0;
         if asked > 0 {
             let ms = (cost * 1000).div_ceil(pool.settings.knobs.rebuild_reads_per_second);
-            self.pending_reads.pause = Some(pool.io.now().plus_ms(ms));
+            self.pending_reads.go_on_at(pool.io.now().plus_ms(ms));
         } else {
             pool.io.schedule.ask_for_background();
         }
@@ -107,8 +107,7 @@ impl IndexRebuild {
     }
 
     fn read_ended(&mut self, io: &mut Io) {
-        self.pending_reads.reading -= 1;
-        if self.pending_reads.reading == 0 {
+        if self.pending_reads.one_ended() {
             io.schedule.push(Task::RebuildIndex);
         }
     }

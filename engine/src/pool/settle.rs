@@ -24,7 +24,7 @@ impl Pool {
 
     /// Enters the decrements whose page is in memory. These are most of them, so only the others are sorted.
     fn settle_new_unlinked(&mut self) {
-        for pbn in std::mem::take(&mut self.settle.new_unlinked) {
+        for pbn in self.settle.take_new_unlinked() {
             if self.tables.pages.get(self.geometry.refs_of(pbn).0).is_some() {
                 self.space.change_refs(&mut self.io, &mut self.tables, pbn, -1);
             } else {
@@ -74,7 +74,7 @@ impl Pool {
     }
 
     fn settle_new_pending(&mut self) {
-        let to_insert = std::mem::take(&mut self.settle.new_to_insert);
+        let to_insert = self.settle.take_new_to_insert();
         for (i, &(pbn, epoch)) in to_insert.iter().enumerate() {
             let (id, at) = self.geometry.fingerprint_of(pbn);
             if self.tables.pages.get(id).is_none() {
@@ -115,7 +115,7 @@ impl Pool {
     }
 
     fn settle_restored(&mut self) {
-        for (pbn, fingerprint) in std::mem::take(&mut self.settle.named) {
+        for (pbn, fingerprint) in self.settle.take_named() {
             let (id, _) = self.geometry.fingerprint_of(pbn);
             match self.tables.ensure(&mut self.io, id) {
                 Access::Ready(_) => self.enter_name(pbn, fingerprint),

@@ -16,7 +16,7 @@ use crate::interface::{Class, IoFailure, Notice};
 use crate::io::Stage;
 use crate::io::{Io, IoFor};
 use crate::ledger::Ledger;
-use crate::units::BLOCK_SIZE;
+use crate::units::{BLOCK_SIZE, Pbn};
 
 /// The pairs of copies, which updates write in turn.
 const PAIRS: u8 = 2;
@@ -24,25 +24,31 @@ const PAIRS: u8 = 2;
 impl Pool {
     /// Begins an update.
     pub fn write_superblock(&mut self) {
-        debug_assert!(!self.medium.is_busy(), "superblock updates go one at a time");
-        self.medium.is_busy = true;
-        let found = &self.medium.superblock.lifetime;
-        self.medium.updates.lived_before.get_or_insert_with(|| found.clone());
-        let lifetime = self.medium.lifetime(&self.io.ledger);
-        self.medium.superblock.begin_update(lifetime, self.space.newest());
-        (self.medium.updates.client_units, self.medium.updates.is_asked) = (self.io.ledger.client_units, false);
-        self.medium.updates.marks_apart = self.medium.superblock.marks_apart();
         let places = copies(self.medium.superblock.geometry.device_bytes);
-        for copy in pair_of(self.medium.superblock.generation) {
-            let mut buffer = self.io.buffer(1);
-            self.medium.superblock.encode(copy, buffer.block_mut(0));
-            self.medium.updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
-        }
+        self.medium.begin_update(&self.io, self.space.newest());
         self.io.read(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
     }
 }
 
 impl Medium {
+    /// Composes the next update, for an engine that has last allocated this block.
+    fn begin_update(&mut self, io: &Io, newest: Pbn) {
+        debug_assert!(!self.is_busy, "superblock updates go one at a time");
+        self.is_busy = true;
+        let found = &self.superblock.lifetime;
+        self.updates.lived_before.get_or_insert_with(|| found.clone());
+        let lifetime = self.lifetime(&io.ledger);
+        self.superblock.begin_update(lifetime, newest);
+        (self.updates.client_units, self.updates.is_asked) = (io.ledger.client_units, false);
+        self.updates.marks_apart = self.superblock.marks_apart();
+        let places = copies(self.superblock.geometry.device_bytes);
+        for copy in pair_of(self.superblock.generation) {
+            let mut buffer = io.buffer(1);
+            self.superblock.encode(copy, buffer.block_mut(0));
+            self.updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
+        }
+    }
+
     /// Notes that the update is durable.
     pub fn update_is_durable(&mut self) {
         if self.updates.marks_apart && !self.is_marked_apart {

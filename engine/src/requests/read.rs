@@ -44,7 +44,7 @@ impl Requests {
             return;
         }
         if self.reads[op].runs_left == 0 {
-            if std::mem::take(&mut self.reads[op].begins_again) {
+            if self.reads[op].takes_new_beginning() {
                 return self.read_again(pool, op);
             }
             self.verify_and_answer(pool, op);
@@ -59,10 +59,10 @@ impl Requests {
         while count(self.reads[op].pieces.len()) < blocks && !self.reads[op].bad {
             let lbn = Lbn(first + count(self.reads[op].pieces.len()));
             match pool.tables.lookup(&mut pool.io, lbn) {
-                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if pool.tables.proved_only().is_some() => self.reads[op].bad = true,
+                Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) if pool.tables.proved_only().is_some() => self.reads[op].fails(),
                 Ok(Some(MapEntry::Unmapped | MapEntry::Zero)) => self.reads[op].pieces.push(Piece::Zeroes),
                 Ok(Some(MapEntry::Block { pbn, slot })) if pbn.0 < pool.geometry.data_blocks => self.take_block(pool, op, pbn, slot),
-                Ok(_) => self.reads[op].bad = true,
+                Ok(_) => self.reads[op].fails(),
                 Err(page) => {
                     pool.tables.wait(&mut pool.io, page, Task::Read(op));
                     return false;
@@ -86,7 +86,7 @@ impl Requests {
             self.note_what_was_here(pool, op, (pbn, slot), &here);
             match in_slot(&here, slot) {
                 Some(content) => self.reads[op].pieces.push(Piece::Here(content)),
-                None => self.reads[op].bad = true,
+                None => self.reads[op].fails(),
             }
             return;
         }
@@ -106,11 +106,10 @@ impl Requests {
     /// Reads the runs from the device, and meanwhile loads the pages with their fingerprints.
     fn send_runs(&mut self, pool: &mut Pool, op: usize) {
         let read = &mut self.reads[op];
-        read.sent = true;
+        read.is_sent();
         if read.bad {
             return;
         }
-        read.runs_left = read.runs.len();
         let runs: Vec<(Pbn, usize, bool)> = read.runs.iter().map(|r| (r.first, r.blocks, r.has_whole)).collect();
         for (run, (pbn, blocks, has_whole)) in runs.into_iter().enumerate() {
             if pool.settings.verify_reads {
@@ -129,11 +128,10 @@ impl Requests {
         let Arrived { buffer, digests, result } = arrived;
         let read = &mut self.reads[op];
         let blocks = buffer.blocks();
-        read.runs[run].arrived = Some((buffer.freeze().slice(0, blocks), digests));
-        read.runs_left -= 1;
+        read.run_arrived(run, (buffer.freeze().slice(0, blocks), digests));
         if result.is_err() && blocks > 1 {
             // Which of them cannot be read shows when each is read by itself.
-            (read.is_block_by_block, read.begins_again) = (true, true);
+            read.begin_block_by_block();
         } else if result.is_err() {
             let pbn = read.runs[run].first;
             pool.block_damaged(pbn, "a block cannot be read");
@@ -144,7 +142,7 @@ impl Requests {
 
     fn verify_and_answer(&mut self, pool: &mut Pool, op: usize) {
         if pool.io.has_failed() && self.reads_uncommitted(&pool.tables, op) {
-            self.reads[op].bad = true;
+            self.reads[op].fails();
         }
         let pieces: Vec<(usize, FromRun)> = if self.reads[op].bad { Vec::new() } else { self.reads[op].device_pieces().collect() };
         // Slots of one block mostly follow each other: the block is verified once for all of them.
@@ -171,7 +169,7 @@ impl Requests {
             match pool.is_proved(self.reads[op].lbn(piece), pbn, &expect, digest, block.block(0)) {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.reads[op].bad = true;
+                    self.reads[op].fails();
                     break;
                 }
                 Err(page) => return pool.tables.wait(&mut pool.io, page, Task::Read(op)),
@@ -186,13 +184,13 @@ impl Requests {
                 self.note_what_was_read(pool, op, piece, (pbn, from.slot), &expect, block.block(0));
             }
             match pool.slot_as_judged(pbn, &block, from.slot, found) {
-                Some(content) => self.reads[op].pieces[piece] = Piece::Here(content),
+                Some(content) => self.reads[op].is_here(piece, content),
                 None => {
                     pool.content_damaged(pbn);
                     self.reads[op].is_damaged(pool.contents.suspects.last_find());
                 }
             }
-            self.reads[op].verified = piece + 1;
+            self.reads[op].is_verified_upto(piece + 1);
         }
         if !pool.awaits_find(self.reads[op].find, Task::Read(op)) {
             self.end_read(pool, op);

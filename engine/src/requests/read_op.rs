@@ -88,6 +88,43 @@ impl ReadOp {
         std::mem::take(&mut self.runs)
     }
 
+    /// Notes that its runs are being read; of one that fails none is.
+    pub fn is_sent(&mut self) {
+        self.sent = true;
+        self.runs_left = if self.bad { self.runs_left } else { self.runs.len() };
+    }
+
+    /// Takes the content and the digests of a run.
+    pub fn run_arrived(&mut self, run: usize, arrived: (Slice, Vec<Digest>)) {
+        self.runs[run].arrived = Some(arrived);
+        self.runs_left -= 1;
+    }
+
+    /// Begins again, block by block, when all runs are there: which block cannot be read shows when each is read by itself.
+    pub fn begin_block_by_block(&mut self) {
+        (self.is_block_by_block, self.begins_again) = (true, true);
+    }
+
+    /// Whether it has to begin again. It is asked once.
+    pub fn takes_new_beginning(&mut self) -> bool {
+        std::mem::take(&mut self.begins_again)
+    }
+
+    /// Keeps the content of a piece, which was verified.
+    pub fn is_here(&mut self, piece: usize, content: Slice) {
+        self.pieces[piece] = Piece::Here(content);
+    }
+
+    /// Notes that the pieces before this one were verified.
+    pub fn is_verified_upto(&mut self, piece: usize) {
+        self.verified = piece;
+    }
+
+    /// Notes that it will fail.
+    pub fn fails(&mut self) {
+        self.bad = true;
+    }
+
     /// Notes that it has come upon damage.
     pub fn is_damaged(&mut self, find: u64) {
         (self.bad, self.find) = (true, find);

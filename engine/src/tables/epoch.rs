@@ -172,6 +172,18 @@ impl EpochRecords {
     pub fn new_block_loses_a_link(&mut self) {
         self.new_block_lost_a_link = true;
     }
+
+    /// Gives its number to a record that is committed at once, and takes the next one.
+    pub fn take_number(&mut self) -> Number {
+        let number = self.number;
+        self.number = Number(number.0 + 1);
+        number
+    }
+
+    /// Takes the requests that wait for it.
+    pub fn take_waiting(&mut self) -> Vec<RequestId> {
+        std::mem::take(&mut self.waiters)
+    }
 }
 
 #[cfg(test)]

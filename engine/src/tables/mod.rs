@@ -343,9 +343,7 @@ impl Tables {
 
     /// Takes the number of the open epoch for a record of its own, which is committed at once. The open epoch gets the next one.
     pub fn take_number(&mut self) -> Number {
-        let number = self.open.number;
-        self.open.number = Number(number.0 + 1);
-        number
+        self.open.take_number()
     }
 
     /// The last epoch that counts, if flushed records are missing: only content that is proved is served then.

@@ -73,7 +73,7 @@ impl Tables {
             return false;
         }
         self.pages.touch(id, io.now());
-        self.scrubbed.awaited = Some((id, None));
+        self.scrubbed.wait_for(id);
         true
     }
 
@@ -87,8 +87,9 @@ impl Tables {
             Some(PageState::Ready(page)) if !page.writing => {}
             _ => return AwaitedWrite::UnderWay,
         }
-        self.scrubbed.awaits_confirmation = !self.may_be_written(id);
-        if self.scrubbed.awaits_confirmation {
+        let may_be_written = self.may_be_written(id);
+        self.scrubbed.wait_for_confirmation(!may_be_written);
+        if !may_be_written {
             return AwaitedWrite::Unconfirmed;
         }
         self.write_page(io, id);

@@ -40,6 +40,30 @@ impl Page {
     pub fn lacks_save(&mut self) {
         self.unsaved = true;
     }
+
+    /// Begins a write of the page as it is.
+    ///
+    /// # Panics
+    /// When one is under way: there is one write of a page at a time (R6).
+    pub fn begin_write(&mut self) {
+        assert!(!self.writing, "one write of a page at a time (R6)");
+        (self.dirty, self.unsaved, self.writing) = (None, false, true);
+    }
+
+    /// Takes the end of a write.
+    pub fn write_ended(&mut self) {
+        self.writing = false;
+    }
+
+    /// Notes the number of a write that has succeeded.
+    pub fn is_written(&mut self, number: u64) {
+        self.stamp = number;
+    }
+
+    /// Notes that its *written* bit is set.
+    pub fn gets_bit(&mut self) {
+        self.bit = true;
+    }
 }
 
 /// The state of a page in the cache.

@@ -60,4 +60,14 @@ impl Scrubbed {
             completed.get_or_insert(stamp);
         }
     }
+
+    /// Waits for the next write of a page.
+    pub fn wait_for(&mut self, id: PageId) {
+        self.awaited = Some((id, None));
+    }
+
+    /// Waits for a confirmation before that, or for none.
+    pub fn wait_for_confirmation(&mut self, waits: bool) {
+        self.awaits_confirmation = waits;
+    }
 }

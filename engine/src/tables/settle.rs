@@ -56,4 +56,19 @@ impl Settle {
     pub fn records(&self) -> usize {
         self.new_unlinked.len() + self.unlinked.len() + self.new_to_insert.len() + self.to_insert.len() + self.named.len()
     }
+
+    /// Takes the decrements that came last.
+    pub fn take_new_unlinked(&mut self) -> Vec<Pbn> {
+        std::mem::take(&mut self.new_unlinked)
+    }
+
+    /// Takes the new blocks that came last.
+    pub fn take_new_to_insert(&mut self) -> Vec<(Pbn, u64)> {
+        std::mem::take(&mut self.new_to_insert)
+    }
+
+    /// Takes the fingerprints of blocks that lacked one.
+    pub fn take_named(&mut self) -> BTreeMap<Pbn, Fingerprint> {
+        std::mem::take(&mut self.named)
+    }
 }

@@ -27,10 +27,7 @@ impl Tables {
         let mut sealed = io.buffer(1);
         let tag = self.committed.as_ref().filter(|_| id.region != Region::Written).map(|committed| committed.confirmed);
         let page = self.pages.expect(id);
-        assert!(!page.writing, "one write of a page at a time (R6)");
-        page.dirty = None;
-        page.unsaved = false;
-        page.writing = true;
+        page.begin_write();
         let bit = page.bit;
         if let Some(tag) = tag {
             (0..page::SECTORS).for_each(|sector| page.content.set_tag(sector, tag.0.max(page.content.tag(sector))));
@@ -56,13 +53,13 @@ impl Tables {
         self.page_writes -= 1;
         // A page that is being written stays in memory.
         let page = self.pages.expect(id);
-        page.writing = false;
+        page.write_ended();
         if result.is_err() {
             // Its content is nowhere else, so the page stays in memory.
             self.pages.touch(id, io.now());
             return false;
         }
-        page.stamp = stamp;
+        page.is_written(stamp);
         self.scrubbed.has_completed(id, stamp);
         if !page.bit && id.region != Region::Written {
             io.durability.bits.push_back((stamp, id));
@@ -96,7 +93,7 @@ impl Tables {
             io.durability.bits_ready.pop_front();
             self.pages.bit_pending.remove(&id);
             if let Some(page) = self.pages.get(id) {
-                page.bit = true;
+                page.gets_bit();
             }
         }
         io.schedule.push(Task::Checkpoint);

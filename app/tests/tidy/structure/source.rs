@@ -176,6 +176,15 @@ fn end_of_item(tokens: &[Token], at: usize) -> usize {
     }
 }
 
+/// Gives the last token of the field at `at`, of a type or of a value: its comma, or what stands before the closing brace.
+fn end_of_field(tokens: &[Token], at: usize) -> usize {
+    let mut end = at;
+    while !matches!(tokens[end].text.as_str(), "," | "}") {
+        end = if matches!(tokens[end].text.as_str(), "(" | "[" | "{") { closing(tokens, end) + 1 } else { end + 1 };
+    }
+    if tokens[end].text == "," { end } else { end - 1 }
+}
+
 /// Takes out the items that `#[cfg(test)]` stands before; gives their lines, and the names of those that are modules in files of their own.
 fn take_tests(tokens: &mut Vec<Token>, lines: &mut Vec<RangeInclusive<usize>>, modules: &mut Vec<String>) {
     let mut begin = 0;
@@ -194,7 +203,7 @@ fn take_tests(tokens: &mut Vec<Token>, lines: &mut Vec<RangeInclusive<usize>>, m
         if stands(tokens, at, &["mod"]) && stands(tokens, at + 2, &[";"]) {
             modules.push(tokens[at + 1].text.clone());
         }
-        let end = end_of_item(tokens, at);
+        let end = if stands(tokens, at + 1, &[":"]) { end_of_field(tokens, at) } else { end_of_item(tokens, at) };
         lines.push(tokens[begin].line..=tokens[end].line);
         tokens.drain(begin..=end);
     }

@@ -92,7 +92,7 @@ impl Scrub {
                 self.enter_part();
             }
             (ScrubOrder::Pause | ScrubOrder::Resume, Some(progress)) => progress.pause(order == ScrubOrder::Pause),
-            (ScrubOrder::Cancel, Some(_)) => self.place.progress = None,
+            (ScrubOrder::Cancel, Some(_)) => self.place.cancel(),
             (_, None) => return,
         }
         self.place.ordered(medium);

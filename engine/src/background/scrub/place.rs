@@ -70,8 +70,8 @@ impl Place {
         let as_ordered =
             |old: ScrubProgress| now.map(|now| ScrubProgress { is_paused: now.is_paused, kib_per_second: now.kib_per_second, ..old });
         self.reached = self.reached.and_then(|(old, stamp)| Some((as_ordered(old)?, stamp)));
-        let saved = &mut medium.superblock.scrub;
-        *saved = saved.and_then(as_ordered);
+        let saved = medium.superblock.scrub.and_then(as_ordered);
+        medium.superblock.set_scrub(saved);
         (self.is_unsaved, self.order) = (true, Order::Unsaved);
     }
 
@@ -150,8 +150,7 @@ impl Place {
                 return self.report_end(&mut pool.io, &mut pool.medium);
             }
             Some(ending) if ending.stamp <= pool.io.durability.mark() => {
-                pool.medium.superblock.scrub = None;
-                pool.medium.superblock.ended_scrubs.add(ending.found);
+                pool.medium.superblock.end_scrub(ending.found);
                 ending.generation = Some(pool.medium.superblock.generation + 1);
             }
             Some(_) => {}
@@ -168,7 +167,7 @@ impl Place {
             self.reached = self.progress.map(|progress| (progress, now));
         }
         match self.reached {
-            Some((reached, stamp)) if stamp <= durable => medium.superblock.scrub = Some(reached),
+            Some((reached, stamp)) if stamp <= durable => medium.superblock.set_scrub(Some(reached)),
             Some(_) => return,
             None => {}
         }
@@ -179,11 +178,10 @@ impl Place {
     pub fn closes(&self, medium: &mut Medium) {
         match &self.ending {
             Some(Ending { found, generation: None, .. }) => {
-                medium.superblock.scrub = None;
-                medium.superblock.ended_scrubs.add(*found);
+                medium.superblock.end_scrub(*found);
             }
             Some(_) => {}
-            None => medium.superblock.scrub = self.progress,
+            None => medium.superblock.set_scrub(self.progress),
         }
     }
 
@@ -191,8 +189,7 @@ impl Place {
     fn report_end(&mut self, io: &mut Io, medium: &mut Medium) {
         let Some(Ending { found, generation, .. }) = self.ending.take() else { return };
         if generation.is_none() {
-            medium.superblock.scrub = None;
-            medium.superblock.ended_scrubs.add(found);
+            medium.superblock.end_scrub(found);
         }
         let ScrubFound { damaged, mended, lost } = found;
         io.notice(Notice::Scrubbed { damaged: damaged.into(), mended: mended.into(), lost: lost.into() });
@@ -217,6 +214,11 @@ impl Place {
             lost: found.lost.into(),
             ..ScrubCounts::default()
         }
+    }
+
+    /// Ends without a result.
+    pub fn cancel(&mut self) {
+        self.progress = None;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The changes of a superblock while its volume is open.
 
-use super::{Lifetime, ProtectedRange, Superblock, ToCompare};
+use super::{Lifetime, ProtectedRange, ScrubFound, ScrubProgress, Superblock, ToCompare};
 use crate::format::log_tail::{Barrier, LogTail};
 use crate::units::{Epoch, Pbn};
 
@@ -77,5 +77,16 @@ impl Superblock {
     /// Says what is still to be compared out of line.
     pub(crate) fn set_to_compare(&mut self, to_compare: ToCompare) {
         self.to_compare = to_compare;
+    }
+
+    /// Says how far a scrub is, if there is one.
+    pub(crate) fn set_scrub(&mut self, scrub: Option<ScrubProgress>) {
+        self.scrub = scrub;
+    }
+
+    /// Says that the scrub has ended, and with what result.
+    pub(crate) fn end_scrub(&mut self, found: ScrubFound) {
+        self.scrub = None;
+        self.ended_scrubs.add(found);
     }
 }

@@ -90,6 +90,11 @@ impl Commit {
         };
         self.records.iter().map(bytes).sum()
     }
+
+    /// Counts units that are on the device.
+    pub fn units_written(&mut self, units: usize) {
+        self.units_left = self.units_left.saturating_sub(units);
+    }
 }
 
 #[cfg(test)]

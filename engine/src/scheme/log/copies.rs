@@ -35,6 +35,11 @@ impl Segments {
         self.places.extend(copies.places);
         self.retry_at = 0;
     }
+
+    /// Tries no compaction before the log, which has this number of units, is an eighth longer: it would not pay.
+    pub fn retry_behind(&mut self, units: usize) {
+        self.retry_at = units + units / 8;
+    }
 }
 
 /// The copies of a compaction under way.
@@ -49,6 +54,11 @@ impl Copies {
     /// Whether all of them are on the device.
     pub fn are_written(&self) -> bool {
         self.blocks_left == 0
+    }
+
+    /// Takes the places of the copies.
+    pub fn lie_at(&mut self, places: Vec<Pbn>) {
+        self.places = places;
     }
 }
 

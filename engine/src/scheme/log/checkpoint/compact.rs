@@ -110,7 +110,7 @@ impl Log {
         }
         let units_max = (pool.memory.accountant.limit(Part::Log) / SEGMENT_MEMORY_FRACTION / BLOCK_BYTES).clamp(1, SEGMENT_UNITS_MAX);
         let compaction = self.copies(&pool.tables.committed().records, units_max);
-        self.segments.retry_at = self.units.len() + self.units.len() / 8;
+        self.segments.retry_behind(self.units.len());
         if compaction.is_some() {
             self.checkpoint = compaction;
             pool.io.schedule.push(Task::Checkpoint);
@@ -143,7 +143,7 @@ impl Log {
         if taken < needed || named < self.segments.places.len() + needed {
             return Ok(self.go_on_behind_checkpoint(&mut pool.io, &mut pool.tables, &pool.space));
         }
-        copies.places = reserve.drain(..needed).collect();
+        copies.lie_at(reserve.drain(..needed).collect());
         copies.send(pool, checkpoint.sequence, self.next - count(self.units.len()) - 1);
         checkpoint.step = CheckpointStep::Pages;
         self.checkpoint_pages(checkpoint, pool)

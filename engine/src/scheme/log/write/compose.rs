@@ -90,7 +90,7 @@ impl Log {
             }
         }
         if let Some(commit) = &mut self.commit {
-            commit.units_left = commit.units_left.saturating_sub(units);
+            commit.units_written(units);
             pool.tables.commit_may_go_on(&mut pool.io);
         }
     }
