@@ -1,0 +1,66 @@
+//! Random numbers, and the tools of the machine. Tests of `onefold` and of `onefold-lab` share them.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// Random numbers from a seed (splitmix64).
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    pub fn fill(&mut self, out: &mut [u8]) {
+        for chunk in out.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+/// Returns whether all `tools` are installed, and reports a skipped test if not, in the words that `./dev` counts.
+pub fn have(test: &str, tools: &[&str]) -> bool {
+    for tool in tools {
+        let found = std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file()));
+        if !found {
+            skipped(test, &format!("{tool} is not installed"));
+            return false;
+        }
+    }
+    true
+}
+
+/// Returns whether block devices of this program can be mounted here, and reports a skipped test if not.
+pub fn may_mount(test: &str) -> bool {
+    if !rustix::process::geteuid().is_root() {
+        skipped(test, "mounting needs root");
+        return false;
+    }
+    let are_there = ["/dev/fuse", "/dev/loop-control"].iter().all(|path| Path::new(path).exists());
+    if !are_there {
+        skipped(test, "there is no /dev/fuse or /dev/loop-control");
+    }
+    are_there
+}
+
+/// Reports that a test did not run. It bypasses the capture of `eprintln!`, so that it is visible even if everything else passes.
+pub fn skipped(test: &str, reason: &str) {
+    writeln!(std::io::stderr(), "SKIPPED {test}: {reason}").expect("stderr is open");
+}
+
+/// Runs a command and returns its output, or panics with all that it printed.
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let message = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{message}", output.status);
+    message
+}
