@@ -1,6 +1,7 @@
 //! The command line: each flag is defined once, here or with its verb.
 
 use crate::commands;
+use crate::device::slowing::{NoSlowing, Slowing};
 use crate::exit::{Exit, Outcome};
 use crate::output;
 use crate::runtime::warnings;
@@ -37,6 +38,18 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    #[command(flatten)]
+    Common(Common),
+    Trace(commands::trace::Arguments),
+    Version(commands::version::Arguments),
+    /// Writes manual pages and completions below a folder, for packages.
+    #[command(hide = true)]
+    Manual(commands::manual::Arguments),
+}
+
+/// The verbs that `onefold-lab` has as well: it serves volumes by the same code, on devices that it slows down.
+#[derive(Debug, Subcommand)]
+pub enum Common {
     Estimate(commands::estimate::Arguments),
     Watch(commands::watch::Arguments),
     Create(commands::create::Arguments),
@@ -56,17 +69,12 @@ enum Verb {
     Dump(commands::dump::Arguments),
     Probe(commands::probe::Arguments),
     Upgrade(commands::upgrade::Arguments),
-    Trace(commands::trace::Arguments),
-    Version(commands::version::Arguments),
     /// Serves a volume for `attach`.
     #[command(hide = true)]
     Serve(commands::serve::Arguments),
     /// Keeps what clients hold while servers are replaced, for `attach`.
     #[command(hide = true)]
     Supervise(commands::supervise::Arguments),
-    /// Writes manual pages and completions below a folder, for packages.
-    #[command(hide = true)]
-    Manual(commands::manual::Arguments),
     /// Does for a front-end the work that neither supervisor nor server may do.
     #[command(hide = true)]
     Helper(commands::helper::Arguments),
@@ -84,57 +92,80 @@ pub fn command() -> clap::Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    begin();
+    let cli = Cli::parse();
+    log_to_stderr(matches!(&cli.verb, Verb::Common(verb) if verb.is_server()));
+    output::end("onefold", run(cli.verb))
+}
+
+/// Prepares this process for every verb. It comes first: no other thread may run yet.
+pub fn begin() {
     // A server is started through /proc/self/exe, which would otherwise be its name.
     let _ = rustix::thread::set_name(c"onefold");
     inherit_no_further();
     // Past the limit on the size of files (`ulimit -f`) a write fails, which is reported; the signal would end a server.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
-    let cli = Cli::parse();
-    log_to_stderr(match &cli.verb {
-        Verb::Serve(_) | Verb::Supervise(_) | Verb::Helper(_) => true,
-        Verb::Attach(arguments) => arguments.foreground,
-        _ => false,
-    });
-    output::end("onefold", run(cli.verb))
 }
 
 fn run(verb: Verb) -> Outcome<Exit> {
-    let done = |()| Exit::Done;
     match verb {
-        Verb::Estimate(arguments) => commands::estimate::run(&arguments).map(done),
-        Verb::Watch(arguments) => commands::watch::run(&arguments).map(done),
-        Verb::Create(arguments) => commands::create::run(&arguments).map(done),
-        Verb::Set(arguments) => commands::set::run(&arguments).map(done),
-        Verb::Grow(arguments) => commands::grow::run(&arguments).map(done),
-        Verb::Attach(arguments) => commands::attach::run(&arguments, std::env::args_os().skip(2)),
-        Verb::Detach(arguments) => commands::detach::run(&arguments),
-        Verb::List(arguments) => commands::list::run(&arguments).map(done),
-        Verb::Status(arguments) => commands::status::run(&arguments).map(done),
-        Verb::Stats(arguments) => commands::stats::run(&arguments).map(done),
-        Verb::Top(arguments) => commands::top::run(&arguments).map(done),
-        Verb::Dedup(arguments) => commands::dedup::run(&arguments).map(done),
-        Verb::Hint(arguments) => commands::hint::run(&arguments).map(done),
-        Verb::Run(arguments) => commands::run::run(&arguments),
-        Verb::Scrub(arguments) => commands::scrub::run(&arguments).map(done),
-        Verb::Check(arguments) => commands::check::run(&arguments),
-        Verb::Dump(arguments) => commands::dump::run(&arguments).map(done),
-        Verb::Probe(arguments) => commands::probe::run(&arguments).map(done),
-        Verb::Upgrade(arguments) => commands::upgrade::run(&arguments).map(done),
-        Verb::Trace(arguments) => commands::trace::run(&arguments).map(done),
+        Verb::Common(verb) => verb.run(&NoSlowing),
+        Verb::Trace(arguments) => commands::trace::run(&arguments).map(|()| Exit::Done),
         Verb::Version(arguments) => {
             commands::version::run(&arguments);
             Ok(Exit::Done)
         }
-        Verb::Serve(arguments) => commands::serve::run(&arguments),
-        Verb::Supervise(arguments) => commands::supervise::run(&arguments),
         Verb::Manual(arguments) => commands::manual::run(&arguments, &command()),
-        Verb::Helper(arguments) => commands::helper::run(&arguments),
-        Verb::Glance(arguments) => commands::glance::run(&arguments).map(done),
     }
 }
 
-/// A server's log has times and more detail; a command reports to its user in sentences.
-fn log_to_stderr(is_server: bool) {
+impl Common {
+    /// Whether the process serves, or keeps what clients hold.
+    #[must_use]
+    pub const fn is_server(&self) -> bool {
+        match self {
+            Self::Serve(_) | Self::Supervise(_) | Self::Helper(_) => true,
+            Self::Attach(arguments) => arguments.foreground,
+            _ => false,
+        }
+    }
+
+    /// Runs the verb. `slowing` is what the program can do for `attach --device-model`.
+    ///
+    /// # Errors
+    /// The error of the verb.
+    pub fn run(self, slowing: &dyn Slowing) -> Outcome<Exit> {
+        let done = |()| Exit::Done;
+        match self {
+            Self::Estimate(arguments) => commands::estimate::run(&arguments).map(done),
+            Self::Watch(arguments) => commands::watch::run(&arguments).map(done),
+            Self::Create(arguments) => commands::create::run(&arguments).map(done),
+            Self::Set(arguments) => commands::set::run(&arguments).map(done),
+            Self::Grow(arguments) => commands::grow::run(&arguments).map(done),
+            Self::Attach(arguments) => commands::attach::run(&arguments, std::env::args_os().skip(2), slowing),
+            Self::Detach(arguments) => commands::detach::run(&arguments),
+            Self::List(arguments) => commands::list::run(&arguments).map(done),
+            Self::Status(arguments) => commands::status::run(&arguments).map(done),
+            Self::Stats(arguments) => commands::stats::run(&arguments).map(done),
+            Self::Top(arguments) => commands::top::run(&arguments).map(done),
+            Self::Dedup(arguments) => commands::dedup::run(&arguments).map(done),
+            Self::Hint(arguments) => commands::hint::run(&arguments).map(done),
+            Self::Run(arguments) => commands::run::run(&arguments),
+            Self::Scrub(arguments) => commands::scrub::run(&arguments).map(done),
+            Self::Check(arguments) => commands::check::run(&arguments),
+            Self::Dump(arguments) => commands::dump::run(&arguments).map(done),
+            Self::Probe(arguments) => commands::probe::run(&arguments).map(done),
+            Self::Upgrade(arguments) => commands::upgrade::run(&arguments).map(done),
+            Self::Serve(arguments) => commands::serve::run(&arguments, slowing),
+            Self::Supervise(arguments) => commands::supervise::run(&arguments),
+            Self::Helper(arguments) => commands::helper::run(&arguments),
+            Self::Glance(arguments) => commands::glance::run(&arguments).map(done),
+        }
+    }
+}
+
+/// Logs to standard error. A server's log has times and more detail; a command reports to its user in sentences.
+pub fn log_to_stderr(is_server: bool) {
     let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(if is_server { "info" } else { "warn" }));
     if is_server {
         let lines = tracing_subscriber::fmt::layer().with_target(false).with_writer(std::io::stderr);

@@ -1,5 +1,6 @@
 //! The whole binary `onefold` except its `main`: the only place with descriptors, threads, clocks and signals. `onefold-lab` uses the
-//! modules that both need: exit codes ([`exit`]), reports ([`output`]) and the reading of traces ([`traces`]).
+//! modules that both need: exit codes ([`exit`]), reports ([`output`]), devices ([`device`]), and the verbs of both
+//! ([`cli::Common`]).
 
 pub mod abort;
 pub mod attachment;
@@ -11,12 +12,12 @@ pub mod device;
 pub mod error;
 pub mod estimate;
 pub mod exit;
+pub mod files;
 pub mod forecast;
 pub mod frontend;
 pub mod growth;
 pub mod heartbeat;
 pub mod hints;
-pub mod live;
 pub mod machine;
 pub mod memory;
 pub mod names;
@@ -28,6 +29,5 @@ pub mod supervision;
 pub mod target;
 #[cfg(test)]
 mod test_kit;
-pub mod traces;
 pub mod volume;
 pub mod watched;

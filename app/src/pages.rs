@@ -4,8 +4,8 @@
 //! until the page is whole.
 
 use crate::exit::{Exit, Failed, Outcome};
+use crate::files::of_io;
 use crate::output::charts::DrawError;
-use crate::traces::failed_over;
 use onefold_trace::error::TraceError;
 use onefold_trace::partial_output::PartialOutput;
 use std::fs::File;
@@ -42,9 +42,8 @@ impl PageOption {
 
 impl PageFile {
     fn begin(path: &Path, force: bool) -> Outcome<Self> {
-        let refused = |error| failed_over(error, path);
-        let place = PartialOutput::new(path, force).map_err(refused)?;
-        let file = File::create(&place.partial).map_err(TraceError::io(path)).map_err(refused)?;
+        let place = PartialOutput::new(path, force).map_err(|error| refused(&error))?;
+        let file = File::create(&place.partial).map_err(TraceError::io(path)).map_err(|error| refused(&error))?;
         Ok(Self { path: path.to_owned(), file, place })
     }
 
@@ -55,6 +54,13 @@ impl PageFile {
     pub fn end(mut self, page: Result<String, DrawError>) -> Outcome {
         let page = page.map_err(|error| Failed::new(Exit::System, format!("{}: {error}", self.path.display())))?;
         let written = self.file.write_all(page.as_bytes()).and_then(|()| self.file.sync_all());
-        written.map_err(TraceError::io(&self.path)).and_then(|()| self.place.keep()).map_err(|error| failed_over(error, &self.path))
+        written.map_err(TraceError::io(&self.path)).and_then(|()| self.place.keep()).map_err(|error| refused(&error))
+    }
+}
+
+fn refused(error: &TraceError) -> Failed {
+    match error {
+        TraceError::Io { source, .. } => Failed::new(of_io(source), error.to_string()),
+        _ => Failed::new(Exit::Refused, error.to_string()).next("Give another name, or `--force` to replace the file."),
     }
 }

@@ -3,6 +3,7 @@
 mod common;
 
 use common::home::Home;
+use common::recorded::{csv_of, missing};
 use common::{Dice, have, may_mount, run, skipped};
 use md5::{Digest, Md5};
 use serde_json::Value;
@@ -112,7 +113,7 @@ fn a_recording_of_a_disk_has_content_files_and_programs() {
     assert_eq!((count("gaps"), count("blocks_without_room"), count("pieces_unreadable")), (0, 0, 0));
     assert_eq!(count("blocks_known") + count("blocks_partial"), count("blocks"));
 
-    let csv = home.says(0, &["trace", "export", &trace, "-", "--to", "csv"]);
+    let csv = csv_of(&trace);
     let mut lines = csv.lines().skip(1);
     let columns: Vec<&str> = lines.next().unwrap().split(',').collect();
     let place = |name: &str| columns.iter().position(|column| *column == name).unwrap();
@@ -150,7 +151,7 @@ fn a_file_system_can_be_unmounted_while_it_is_recorded() {
         std::thread::sleep(Duration::from_millis(20));
     }
     recording.end();
-    let csv = home.says(0, &["trace", "export", &trace, "-", "--to", "csv"]);
+    let csv = csv_of(&trace);
     assert!(csv.contains(&disk.file("content.bin")), "the path was found while it was mounted");
 }
 
@@ -175,8 +176,7 @@ fn a_recorder_that_is_behind_counts_what_it_missed() {
     let count = |name: &str| report[name].as_u64().unwrap();
     assert!(count("gaps") > 0 && count("gap_stretches") > 0, "{report}");
     assert!(count("blocks_without_room") > 0, "{report}");
-    let info = home.json(&["trace", "info", &trace]);
-    assert_eq!(info["requests_missing"].as_u64(), Some(count("gaps")), "{info}");
+    assert_eq!(missing(&trace), count("gaps"));
 }
 
 #[test]

@@ -3,11 +3,11 @@
 mod report;
 
 use crate::synth::parse_share;
+use crate::traces::{FORMS, Reading, failed, malformed_shown};
 use onefold::attachment::start::PersistenceName;
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::output::size::Size;
 use onefold::output::{Style, print};
-use onefold::traces::{FORMS, Reading, failed, malformed_shown};
 use onefold_sim::laboratory::flash::aging::{Past, aged, aged_holding};
 use onefold_sim::laboratory::flash::{Cleaning, Flash, Latencies, Shape};
 use onefold_sim::laboratory::replay::on_flash;
@@ -181,7 +181,7 @@ fn expand(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     for path in named {
         if path == Path::new("-") {
             return Err(Failed::new(Exit::Usage, "-: standard input can be read only once, and every scheme reads the trace")
-                .next("`onefold trace import` makes a folder of it."));
+                .next("`onefold-lab trace import` makes a folder of it."));
         }
         if !path.is_dir() || has_ending(path, "parquet")? {
             traces.push(path.clone());

@@ -3,11 +3,11 @@
 mod read;
 
 use crate::synth::parse_count;
+use crate::traces::{FORMS, Reading};
 use onefold::exit::Outcome;
 use onefold::output::size::Size;
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
-use onefold::traces::{FORMS, Reading};
 use onefold_sim::laboratory::index::adapting::Adapt;
 use onefold_sim::laboratory::index::interface::IndexIo;
 use onefold_sim::laboratory::index::lab::{Found, Plan as Trial, run as run_policy, share};

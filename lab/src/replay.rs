@@ -1,12 +1,12 @@
 //! `onefold-lab replay`: sends a trace to the engine or a rival in virtual time, and counts all effects.
 
+use crate::traces::{FORMS, Reading, failed, malformed_shown};
 use onefold::attachment::plan::parse_index_memory;
 use onefold::attachment::start::PersistenceName;
 use onefold::exit::{Exit, Failed, Outcome};
 use onefold::output::size::Size;
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
-use onefold::traces::{FORMS, Reading, failed, malformed_shown};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_sim::laboratory::replay::run::Plan;
 use onefold_sim::laboratory::replay::scheme::{IndexLimits, Scheme};
@@ -37,7 +37,8 @@ nvme are orders of magnitude.";
 /// Replay a trace on the engine or a rival in virtual time, and count what reaches the simulated device
 ///
 /// Requests are sent with the think times that were recorded. A request that was recorded after a flush waits until that flush is
-/// acknowledged. The phase `run` of the trace is measured, or all of it where it has none. `onefold trace replay --on` replays on a device.
+/// acknowledged. The phase `run` of the trace is measured, or all of it where it has none. `onefold-lab trace replay --on` replays on
+/// a device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CHOICES, after_long_help = format!("{CHOICES}\n\n{FORMS}"))]
 pub struct Arguments {

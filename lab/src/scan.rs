@@ -1,10 +1,11 @@
 //! `onefold-lab scan`: counts how often contents occur in an image, a device or a tree of files.
 
+use crate::traces::failed_over;
 use onefold::exit::Outcome;
+use onefold::files::{first_shown, stopped_by_signals, unscanned};
 use onefold::output::size::Size;
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
-use onefold::traces::{failed_over, first_shown, stopped_by_signals, unscanned};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::error::TraceError;
 use onefold_trace::partial_output::PartialOutput;

@@ -1,10 +1,11 @@
 //! `onefold-lab synth`: makes a trace that nobody recorded.
 
+use crate::traces::failed;
 use onefold::exit::{Exit, Failed, Outcome};
+use onefold::files::stopped_by_signals;
 use onefold::output::size::Size;
 use onefold::output::table::Table;
 use onefold::output::{Report, Style, print};
-use onefold::traces::{failed, stopped_by_signals};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::error::TraceError;
 use onefold_trace::header::Unit;

@@ -104,10 +104,11 @@ fn help_names_every_verb_scheme_and_form() {
     let home = Home::new();
     let words = |help: &str| help.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect::<Vec<_>>();
     let help = home.says(0, &["--help"]);
-    for verb in ["flash", "replay", "report", "scan", "synth", "2"] {
+    for verb in ["attach", "flash", "replay", "report", "scan", "synth", "trace", "2"] {
         assert!(words(&help).contains(&verb.to_owned()), "{verb}: {help}");
     }
-    assert!(help.contains("`onefold trace`"), "{help}");
+    assert!(!words(&help).contains(&"detach".to_owned()), "the other verbs of `onefold` are not shown: {help}");
+    assert!(home.says(0, &["attach", "--help"]).contains("--device-model"));
     let help = home.says(0, &["replay", "--help"]);
     let schemes = ["none", "journal", "shadow", "ordered-only", "ordered", "ordered-anticipate", "log", "carried", "packed"];
     for name in schemes.iter().chain(&["fiu-homes", "blkparse"]) {

@@ -1,7 +1,7 @@
 """SmartDedup's Figure 9 with DEDISbench's way of making data: the distribution of scanned files, driven live.
 
 `onefold-lab scan` counts how often each content occurs in a tree of files, which stands in for the image of a phone. `onefold-lab synth
---distribution` makes block writes with the same distribution at places drawn by NURand, DEDISbench's hot spots; `onefold trace replay`
+--distribution` makes block writes with the same distribution at places drawn by NURand, DEDISbench's hot spots; `onefold-lab trace replay`
 sends them with their bytes, as fast as they go and four at a time, to a bare store and to volumes, over FUSE and a loop device on a store
 that is slowed to a model. Then every block that was written is read once, in another order, after the server's caches were dropped.
 

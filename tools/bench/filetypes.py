@@ -12,7 +12,6 @@ Environment: ONEFOLD_BENCH_TYPES_TREE (/usr/share) is the tree. The result is le
 import collections
 import os
 import re
-import shutil
 
 from block import MIB, UNIT, call, onefold
 from hinted import EXT4, Mounted, folder, must
@@ -87,7 +86,7 @@ def run(_name, options):
                 recorder.kill()
         must(summary["gaps"] == 0, f"{summary['gaps']} requests are missing in the recording")
         blocks, duplicates = counted(records(trace), of)
-        shutil.rmtree(trace)
+        os.unlink(trace)
     data = sum(count for kind, count in blocks.items() if kind != "metadata")
     must(files > 0 and data >= len(of), f"{data} blocks of files were written, and {len(of)} are theirs")
     order = sorted(blocks, key=lambda kind: -duplicates[kind])

@@ -1,10 +1,10 @@
 """OrderMergeDedup's Figures 2 (B) and 3 (B), and the processor of its section 4.5, live: recorded workloads on a slowed store.
 
-`onefold trace replay --on` sends the phase `run` of a trace, with the recorded think times, to the bare store and to a volume in turn, over
-FUSE and a loop device, with the model of the paper's device below. What came before that phase is there already: it was sent without think
-times at full speed. Run time counts from the first request to the last answer, processor time is that of the server's processes, hashing
-included, meanwhile and until everything is flushed. Each case runs ONEFOLD_BENCH_LIVE_RUNS times (5) on a new store. The schemes of a trace
-that mostly thinks run at once.
+`onefold-lab trace replay --on` sends the phase `run` of a trace, with the recorded think times, to the bare store and to a volume in turn,
+over FUSE and a loop device, with the model of the paper's device below. What came before that phase is there already: it was sent without
+think times at full speed. Run time counts from the first request to the last answer, processor time is that of the server's processes,
+hashing included, meanwhile and until everything is flushed. Each case runs ONEFOLD_BENCH_LIVE_RUNS times (5) on a new store. The schemes of
+a trace that mostly thinks run at once.
 
 What was measured is left in target/live-figures.json, which `./dev bench papers` shows; cases that were not measured again stay there.
 ONEFOLD_BENCH_LIVE_TRACES and ONEFOLD_BENCH_LIVE_SCHEMES choose cases.

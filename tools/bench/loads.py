@@ -24,7 +24,7 @@ def run(_name, _options):
     if len(traces) < LEAST:
         few = f"data/loads has {len(traces)} traces, and the paper {LEAST} applications"
         raise onefold.Failed(f"{few}: record the others by ./dev loads --ship")
-    words = [os.environ["ONEFOLD"], "trace", "analyze", *traces]
+    words = [os.environ["ONEFOLD_LAB"], "trace", "analyze", *traces]
     report = json.loads(subprocess.run([*words, "--json"], stdout=subprocess.PIPE, text=True, check=True).stdout)
     applications = report["applications"]
     redundancy = [one["redundancy"] for one in applications]

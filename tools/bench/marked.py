@@ -197,7 +197,7 @@ def measure(path, kind, files, seconds, rate, seed):
     share = found["metadata"] / found["blocks"]
     is_paper = SHARES[0] <= share <= SHARES[1]
     must(kind != "ext4" or is_paper, f"of ext4's writes {100 * share:.1f} % are metadata, the paper's have 12 to 28 %: choose another rate")
-    shutil.rmtree(trace)
+    os.unlink(trace)
     return {"file_system": kind, "load": load, **found}
 
 

@@ -6,7 +6,6 @@ Over NBD the server records. A volume that is a block device is recorded by the 
 import contextlib
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -58,7 +57,7 @@ def pairs(place, store, server, seed, **more):
             if recorder:
                 sent = requests(store) - before
                 summary = recorder.end()
-                shutil.rmtree(trace)
+                os.unlink(trace)
         if summary["records"] + summary["gaps"] != sent:
             raise onefold.Failed(f"{summary['records']} records and {summary['gaps']} missing, of {sent} requests")
         found.append((runs[False], runs[True], summary))
@@ -116,7 +115,7 @@ def latency_of_block_device(options):
                     means[way].append(account["lat_ns"]["mean"] / 1000)
                     if recorder:
                         summary = recorder.end()
-                        shutil.rmtree(trace)
+                        os.unlink(trace)
                         missing[way] += summary["gaps"] + summary.get("blocks_without_room", 0)
                         if summary["records"] + summary["gaps"] < account["total_ios"]:
                             raise onefold.Failed(f"{summary} of {account['total_ios']} writes")

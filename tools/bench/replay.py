@@ -1,7 +1,7 @@
 """Compares live replay with replay in virtual time: the same traces, the same counts.
 
-Each trace is replayed by `onefold trace replay --on` onto a volume that is attached over FUSE and loop, with the recorded think times, and
-by `onefold-lab replay`. Both idle 62 s where a phase begins, on a device of the same model: how many writes come to wait together under
+Each trace is replayed by `onefold-lab trace replay --on` onto a volume that is attached over FUSE and loop, with the recorded think times,
+and by `onefold-lab replay`. Both idle 62 s where a phase begins, on a device of the same model: how many writes come to wait together under
 strong persistence depends on how long the device takes. All traces run at once: they mostly wait.
 """
 

@@ -129,7 +129,7 @@ def content_cost(options):
 def recorded_blocks(trace):
     """Returns the fingerprint that each block was written with last, of file data, and whether it was known."""
     last = {}
-    export = subprocess.Popen([onefold.BINARY, "trace", "export", trace, "-", "--to", "csv"], stdout=subprocess.PIPE, text=True)
+    export = subprocess.Popen([onefold.LABORATORY, "trace", "export", trace, "-", "--to", "csv"], stdout=subprocess.PIPE, text=True)
     lines = iter(export.stdout)
     next(lines)
     csv.field_size_limit(1 << 30)

@@ -31,4 +31,5 @@ mapfile -t missing < <(
 )
 [[ ${#missing[@]} -eq 0 ]] || apt_install "${missing[@]}"
 build_onefold
+build_laboratory
 exec python3 tools/loads/record.py "$@"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Compute the tables of `onefold trace analyze` by SQL, for traces that are larger than memory.
+# Compute the tables of `onefold-lab trace analyze` by SQL, for traces that are larger than memory.
 #
 # usage: ./dev sql FOLDER... [--by trace|process|stream|file|cgroup] [--memory SIZE] [--threads N] [--dir DIRECTORY]
 #                             [--engine ENGINE] [--json]
 #        ./dev sql --setup [--engine ENGINE]
 #
-#   FOLDER             folders of Parquet files, as `onefold trace import` and `record` make them
+#   FOLDER             folders of Parquet files, as `onefold-lab trace import` makes them, of a recording as well
 #   --by DIVISION      what an application is: a trace (default), a process or a stream
 #   --memory SIZE      memory for the tables under way, such as 512M or 4G (default 4G); what exceeds it goes to disk
 #   --threads N        the number of threads (default: one for each processor)

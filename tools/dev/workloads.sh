@@ -23,4 +23,5 @@ need_blocks workloads
 bash tools/dev/setup.sh build >/dev/null
 need fio python3 debootstrap mkfs.ext4
 build_onefold
+build_laboratory
 exec python3 tools/workloads/workloads.py "$@"

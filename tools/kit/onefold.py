@@ -7,6 +7,7 @@ import subprocess
 import time
 
 BINARY = os.environ.get("ONEFOLD", "target/release/onefold")
+LABORATORY = os.environ.get("ONEFOLD_LAB", "target/release/onefold-lab")
 # The exit code of a command that found damage.
 DAMAGED = 6
 # The niceness of a recorder that must miss nothing.
@@ -19,16 +20,24 @@ class Failed(Exception):
     """The binary refused, or printed something that it should not."""
 
 
-def run(*words, check=True, timeout=300, binary=BINARY):
-    """Runs a command of the binary, and returns the finished process."""
+def program_of(words):
+    """Returns the program that has a command: the laboratory slows stores down, and does everything with traces but recording."""
+    is_of_traces = words[:1] == ("trace",) and words[1] not in ("record", "mark")
+    return LABORATORY if is_of_traces or "--device-model" in words else BINARY
+
+
+def run(*words, check=True, timeout=300, binary=None):
+    """Runs a command of the binary that has it, and returns the finished process."""
+    binary = binary or program_of(words)
     done = subprocess.run([binary, *map(str, words)], capture_output=True, text=True, timeout=timeout, check=False)
     if check and done.returncode != 0:
         raise Failed(f"{os.path.basename(binary)} {' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done
 
 
-def report(*words, check=True, binary=BINARY):
+def report(*words, check=True, binary=None):
     """The JSON that a command prints."""
+    binary = binary or program_of(words)
     done = run(*words, "--json", check=check, binary=binary)
     try:
         return json.loads(done.stdout)
@@ -53,7 +62,7 @@ class NbdServer:
         self.log = log
         self.uri = f"nbd+unix:///?socket={socket}"
         self.began = time.monotonic()
-        words = [BINARY, "attach", str(volume), f"--nbd={socket}", "--foreground", *options]
+        words = [program_of(options), "attach", str(volume), f"--nbd={socket}", "--foreground", *options]
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
         self.line = None
 
@@ -163,7 +172,7 @@ class Recorder:
         return json.loads(out)
 
     def kill(self):
-        """Kills it if it runs; what it has not closed is lost."""
+        """Kills it if it runs; its last second is lost."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()

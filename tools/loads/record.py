@@ -100,12 +100,12 @@ def record(name, out, cache):
     """Records a load, and returns the summary of the recording and the seconds that the load took."""
     run_load(name, "--prepare", cache)
     place = tempfile.mkdtemp(prefix="onefold-loads.", dir=cache)
-    trace = os.path.join(out, name)
+    trace, recording = os.path.join(out, name), os.path.join(place, "recording")
     shutil.rmtree(trace, ignore_errors=True)
     disk, recorder = Disk(place), None
     try:
         disk.make()
-        recorder = onefold.Recorder(None, trace, "--disk", disk.device, "--unkeyed", "md5", "--ring", RING)
+        recorder = onefold.Recorder(None, recording, "--disk", disk.device, "--unkeyed", "md5", "--ring", RING)
         recorder.hurry()
         began = time.monotonic()
         work = os.path.join(disk.root, name)
@@ -115,6 +115,7 @@ def record(name, out, cache):
         seconds = time.monotonic() - began
         summary = recorder.end()
         check(summary)
+        onefold.run("trace", "import", recording, trace, timeout=1200)
         return summary, seconds
     finally:
         if recorder:

@@ -1,4 +1,4 @@
-"""Computes Tables I and II of `onefold trace analyze` by SQL, on DataFusion or on Spark; see tools/dev/sql.sh."""
+"""Computes Tables I and II of `onefold-lab trace analyze` by SQL, on DataFusion or on Spark; see tools/dev/sql.sh."""
 
 import argparse
 import json
@@ -108,11 +108,11 @@ def check(folder):
     """Refuses what the statements cannot count."""
     files = sorted(name for name in os.listdir(folder) if name.endswith(".parquet")) if os.path.isdir(folder) else []
     if not files:
-        raise Refused(f"{folder} has no file named like 000000.parquet; `onefold trace import` makes a folder of a text")
+        raise Refused(f"{folder} has no file named like 000000.parquet; `onefold-lab trace import` makes a folder of a text")
     metadata = pyarrow.parquet.read_metadata(os.path.join(folder, files[0])).metadata or {}
     unit = metadata.get(b"onefold.unit_bytes", b"").decode()
     if unit != "4096":
-        raise Refused(f"{folder} has a fingerprint for each {unit or '?'} bytes, not 4096; `onefold trace analyze` counts such traces")
+        raise Refused(f"{folder} has a fingerprint for each {unit or '?'} bytes, not 4096; `onefold-lab trace analyze` counts such traces")
 
 
 def requests(engine, folders, by):
@@ -138,7 +138,7 @@ def mean(values):
 
 
 def sharing(rows, pairs, diagonal, share):
-    """Table II as a list of rows, like `onefold trace analyze --json`."""
+    """Table II as a list of rows, like `onefold-lab trace analyze --json`."""
     known = {(pair["name"], pair["other"]): pair[share] for pair in pairs}
 
     def cell(row, column):

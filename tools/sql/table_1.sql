@@ -1,4 +1,4 @@
--- table_1: Table I, a row for each application, with the names of `onefold trace analyze --json`.
+-- table_1: Table I, a row for each application, with the names of `onefold-lab trace analyze --json`.
 WITH durations AS (
     SELECT trace, MAX(time_ns) - MIN(time_ns) AS duration_ns
     FROM requests

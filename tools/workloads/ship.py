@@ -1,6 +1,6 @@
 """Ships a recorded program: its trace as text in data/traces, and beside it the totals of that text, which this program counts by itself.
 
-trace/tests/shipped.rs compares these totals with what `onefold trace info` counts.
+trace/tests/shipped.rs compares these totals with what `onefold-lab trace info` counts.
 """
 
 import collections

@@ -1,6 +1,7 @@
 """Records programs on ext4 on a traced device; see tools/dev/workloads.sh."""
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -82,14 +83,16 @@ def record(name, out, place, cache, is_shipped):
     gib, setup, work, shipped, _ = PROGRAMS[name]
     if is_shipped and not shipped:
         raise onefold.Failed("it has no shipped trace")
-    trace = os.path.join(out, name)
+    trace, recording = os.path.join(out, name), os.path.join(place, "recording")
     shutil.rmtree(trace, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(recording)
     root = os.path.join(place, "root")
     os.makedirs(root, exist_ok=True)
     device = Device(os.path.join(place, "disk"), gib)
     mounted = False
     try:
-        device.record(trace, *(SHIPPED_AS if is_shipped else ()))
+        device.record(recording, *(SHIPPED_AS if is_shipped else ()))
         # The first phase has its name without a mark.
         sh(f"mkfs.ext4 -q -E lazy_itable_init=1 {device.device}; mount {device.device} {root}")
         mounted = True
@@ -107,6 +110,7 @@ def record(name, out, place, cache, is_shipped):
         sh(f"umount {root}")
         mounted = False
         summary = device.end()
+        onefold.run("trace", "import", recording, trace, timeout=1200)
     finally:
         if mounted:
             subprocess.run(["umount", root], check=False)

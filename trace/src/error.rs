@@ -1,6 +1,8 @@
 //! Errors of traces, in whatever form they are stored.
 
+#[cfg(feature = "parquet")]
 use crate::folder::FolderError;
+use crate::recording::RecordingError;
 use crate::text::ReadError;
 use std::io;
 use std::path::PathBuf;
@@ -8,8 +10,11 @@ use std::path::PathBuf;
 /// The reason why a trace could not be read, written or converted.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
+    #[cfg(feature = "parquet")]
     #[error(transparent)]
     Folder(#[from] FolderError),
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     #[error(transparent)]
     Text(#[from] ReadError),
     #[error("{}: {source}", path.display())]

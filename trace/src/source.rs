@@ -1,4 +1,4 @@
-//! A trace to read, in whatever form it is stored: a folder, or a text in any known form, compressed by zstd or not.
+//! A trace to read, in whatever form it is stored: a folder, a recording, or a text in any known form, compressed by zstd or not.
 //!
 //! 1. Malformed lines are reported, one by one, and counted. A trace with more than one in a hundred is refused, unless the user asked for
 //!    leniency.
@@ -9,6 +9,7 @@ use crate::error::TraceError;
 use crate::folder::Reader;
 use crate::header::{Header, Unit};
 use crate::record::Record;
+use crate::recording::{self, MAGIC, RecordingError};
 use crate::text::blkparse::Action;
 use crate::text::detect::FormName;
 use crate::text::recorded::WINDOW_LOG;
@@ -44,6 +45,7 @@ type AnyText = Records<Box<dyn Read>, Box<dyn Form>>;
 
 enum Kind {
     Folder(Box<Reader>),
+    Recording(Box<recording::Reader>),
     Text(AnyText),
 }
 
@@ -62,16 +64,22 @@ pub struct Tally {
     pub malformed: u64,
     /// Lines that were understood but would be formatted differently when they are written again.
     pub relaid: u64,
+    /// The place in a recording after which nothing could be read, because it was cut off or is damaged there.
+    pub cut_off_at: Option<u64>,
 }
 
 impl Source {
-    /// Opens a folder, a text, or standard input if the path is `-`.
+    /// Opens a folder, a recording, a text, or standard input if the path is `-`.
     ///
     /// # Errors
     /// Fails if it cannot be read or has no known form.
     pub fn open(path: &Path, how: &ReadOptions) -> Result<Self, TraceError> {
         if path.is_dir() {
             return Ok(Self { path: path.to_path_buf(), kind: Kind::Folder(Box::new(Reader::open(path)?)), beside: None });
+        }
+        if path != Path::new(STDIN) && is_recording(path) {
+            let reader = recording::Reader::open(path, how.lenient)?;
+            return Ok(Self { path: path.to_path_buf(), kind: Kind::Recording(Box::new(reader)), beside: None });
         }
         let beside = Some(path).filter(|path| *path != Path::new(STDIN)).and_then(|path| beside::device_bytes(path).ok());
         Ok(Self { path: path.to_path_buf(), kind: Kind::Text(text(path, how)?), beside })
@@ -82,6 +90,7 @@ impl Source {
     pub fn header(&self) -> Header {
         match &self.kind {
             Kind::Folder(reader) => reader.header().clone(),
+            Kind::Recording(reader) => reader.header().clone(),
             Kind::Text(records) => {
                 let header = records.form().header();
                 Header { device_bytes: header.device_bytes.or(self.beside), ..header }
@@ -94,6 +103,7 @@ impl Source {
     pub fn unit(&self) -> Unit {
         match &self.kind {
             Kind::Folder(reader) => reader.header().unit,
+            Kind::Recording(reader) => reader.header().unit,
             Kind::Text(records) => records.form().unit(),
         }
     }
@@ -137,8 +147,12 @@ impl Sound<'_> {
     /// Returns the counts so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let relaid = if let Kind::Text(records) = &self.source.kind { records.form().relaid() } else { 0 };
-        Tally { relaid, ..self.tally }
+        let (relaid, cut_off_at) = match &self.source.kind {
+            Kind::Folder(_) => (0, None),
+            Kind::Recording(reader) => (0, reader.cut_off_at()),
+            Kind::Text(records) => (records.form().relaid(), None),
+        };
+        Tally { relaid, cut_off_at, ..self.tally }
     }
 
     fn too_much(&self) -> Option<TraceError> {
@@ -184,9 +198,21 @@ impl Iterator for Source {
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.kind {
             Kind::Folder(reader) => reader.next().map(|read| read.map_err(TraceError::from)),
+            Kind::Recording(reader) => reader.next().map(|read| read.map_err(TraceError::from)),
             Kind::Text(records) => records.next().map(|read| read.map_err(TraceError::from)),
         }
     }
+}
+
+/// Whether a file begins like a recording. One that cannot be read is no recording, and the reading of it as text gives the reason.
+fn is_recording(path: &Path) -> bool {
+    let mut first = [0; MAGIC.len()];
+    path.is_file() && File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok()) && is_magic(&first)
+}
+
+/// Whether these are the first bytes of a recording, of any version.
+fn is_magic(first: &[u8]) -> bool {
+    first.starts_with(&MAGIC[..MAGIC.len() - 2])
 }
 
 fn text(path: &Path, how: &ReadOptions) -> Result<AnyText, TraceError> {
@@ -195,6 +221,10 @@ fn text(path: &Path, how: &ReadOptions) -> Result<AnyText, TraceError> {
     let mut input = decompressed(input).map_err(TraceError::io(path))?;
     let mut first = Vec::new();
     input.by_ref().take(LOOK_BYTES as u64).read_to_end(&mut first).map_err(TraceError::io(path))?;
+    if is_magic(&first) {
+        let reason = "it has to be a file: standard input cannot be read twice".to_owned();
+        return Err(RecordingError::NotARecording { path: path.to_path_buf(), reason }.into());
+    }
     let form = how.form.or_else(|| FormName::of(&first, how.action));
     let form = form.ok_or_else(|| TraceError::UnknownForm { path: path.to_path_buf() })?;
     let whole: Box<dyn Read> = Box::new(Cursor::new(first).chain(input));

@@ -5,7 +5,7 @@
 //! 3. A record that the form cannot represent stops an export, unless the user asked for leniency: then it is left out and counted.
 
 use crate::error::TraceError;
-use crate::folder::{Rotation, Writer};
+use crate::folder::{FILE_RECORDS, Writer};
 use crate::header::Header;
 use crate::partial_output::PartialOutput;
 use crate::record::Record;
@@ -51,7 +51,7 @@ pub fn take_over(
         let Some(record) = change(source, record) else { return Ok(()) };
         let writer = match &mut writer {
             Some(writer) => writer,
-            None => writer.insert(Writer::create(&place.partial, change_header(source.header()), Rotation::default())?),
+            None => writer.insert(Writer::create(&place.partial, change_header(source.header()), FILE_RECORDS)?),
         };
         // In comma-separated values, the first fingerprint gives the width; it need not be in the first record.
         if writer.header_mut().width == 0 && !record.blocks.is_empty() {
@@ -62,7 +62,7 @@ pub fn take_over(
     let writer = match writer {
         Some(writer) => writer,
         None if tally.records > 0 => return Err(TraceError::NothingTaken { path: from.to_path_buf() }),
-        None => Writer::create(&place.partial, change_header(source.header()), Rotation::default())?,
+        None => Writer::create(&place.partial, change_header(source.header()), FILE_RECORDS)?,
     };
     writer.finish()?;
     place.keep()?;
@@ -83,9 +83,7 @@ pub fn make(
     fill: impl FnOnce(Push) -> Result<(), TraceError>,
 ) -> Result<(), TraceError> {
     let place = PartialOutput::new(into, false)?;
-    // With rotation by age, the speed of the machine would decide which records are in which file.
-    let rotation = Rotation { age: None, ..Rotation::default() };
-    let mut writer = Writer::create(&place.partial, header, rotation)?;
+    let mut writer = Writer::create(&place.partial, header, FILE_RECORDS)?;
     fill(&mut |record| {
         if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(TraceError::Interrupted);

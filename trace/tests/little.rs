@@ -1,12 +1,13 @@
-//! The memory that a writer of traces with small buffers needs: a recorder shares its memory with the server that it records.
+//! The memory that the writer of a recording needs: a recorder shares its memory with the server that it records.
 
 #![allow(unsafe_code)]
 
 use onefold_engine::fingerprint::Algorithm;
 use onefold_engine::units::Bytes;
-use onefold_trace::folder::{Gather, LITTLE_BYTES, Rotation, Writer};
 use onefold_trace::header::Header;
 use onefold_trace::record::{Block, ContentName, NAME_BYTES_MAX, Op, Record};
+use onefold_trace::recording::{WRITER_BYTES, Writer};
+use std::time::Duration;
 
 /// Returns the bytes that the allocator has given to the process.
 fn allocated() -> usize {
@@ -32,16 +33,16 @@ fn write(n: u64, blocks: u64) -> Record {
     Record { blocks: named, ..Record::new(n * 12_345, Op::Write, Bytes(n * 40_503 % (1 << 20) * 4096), Bytes(blocks * 4096)) }
 }
 
-/// Writes a trace and returns the most memory that it took, in bytes.
+/// Writes a recording and returns the most memory that it took, in bytes.
 fn most(records: u64, blocks: u64) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let before = allocated();
     let header = Header { algorithm: Some(Algorithm::Blake3), width: 16, ..Header::default() };
-    let rotation = Rotation { records: records / 3, age: None };
-    let mut writer = Writer::create(&folder.path().join("t"), header, rotation).unwrap().gathering(Gather::LITTLE).sealing_aside();
+    let mut writer = Writer::create(&folder.path().join("t"), &header, Duration::from_millis(1)).unwrap();
     let mut most = 0;
     for n in 0..records {
-        writer.push(write(n, blocks)).unwrap();
+        writer.push(&write(n, blocks)).unwrap();
+        writer.write_if_due().unwrap();
         most = most.max(allocated() - before);
     }
     writer.finish().unwrap();
@@ -51,6 +52,6 @@ fn most(records: u64, blocks: u64) -> usize {
 #[test]
 fn a_small_writer_stays_within_its_limit() {
     let (small, large) = (most(300_000, 1), most(6_000, 256));
-    assert!(small.max(large) <= LITTLE_BYTES, "small writes {small}, large ones {large}");
-    assert!(small.min(large) >= LITTLE_BYTES / 2, "the limit is more than twice the need: small writes {small}, large ones {large}");
+    assert!(small.max(large) <= WRITER_BYTES, "small writes {small}, large ones {large}");
+    assert!(small.min(large) >= WRITER_BYTES / 2, "the limit is more than twice the need: small writes {small}, large ones {large}");
 }

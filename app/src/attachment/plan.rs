@@ -11,7 +11,6 @@ use crate::runtime::messages::Message;
 use onefold_engine::format::StartSettings;
 use onefold_engine::format::superblock::MEMORY_BYTES_DEFAULT;
 use onefold_engine::settings::{INDEX_BYTES_MIN, MIN_RUN, Settings};
-use onefold_trace::model::Model;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,8 +38,9 @@ pub struct Options {
     #[arg(long)]
     #[serde(default)]
     pub buffered: bool,
-    /// Slow the backing store to the pace of a model, to measure a device that is not here: tablet, 850pro, emmc, ufs, sata, nvme.
-    #[arg(long, value_name = "NAME", value_parser = parse_model)]
+    /// Slow the backing store to the pace of a model, to measure a device that is not here: tablet, 850pro, emmc, ufs, sata, nvme. Only
+    /// `onefold-lab` can do that, and only its help shows this.
+    #[arg(long, value_name = "NAME", hide = true)]
     pub device_model: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -121,10 +121,6 @@ fn parse_command(typed: &str) -> Result<String, String> {
 fn parse_rule(typed: &str) -> Result<Rule, String> {
     let rule: Rule = serde_json::from_str(typed).map_err(|error| error.to_string())?;
     rule.check().map(|()| rule)
-}
-
-fn parse_model(typed: &str) -> Result<String, String> {
-    Model::named(typed).map(|model| model.name.to_owned())
 }
 
 impl Options {

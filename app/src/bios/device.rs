@@ -1,9 +1,9 @@
 //! The block device that a user names, or the one below a folder.
 
 use crate::exit::{Exit, Failed, Outcome};
+use crate::files::of_io;
 use crate::hints::sight::disk_at;
 use crate::names::mounts;
-use crate::traces::of_io;
 use onefold_observer::Place;
 use std::fs;
 use std::path::{Path, PathBuf};

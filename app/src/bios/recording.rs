@@ -5,16 +5,16 @@ use super::{Bios, Missing};
 use crate::exit::Outcome;
 use crate::runtime::recording::entry::NAME_BYTES;
 use crate::runtime::recording::idle::yield_to_others;
-use crate::runtime::recording::recorder::{Tally, bytes_of};
+use crate::runtime::recording::recorder::Tally;
 use crate::runtime::recording::{About, Order, failed};
 use onefold_engine::units;
-use onefold_trace::folder::{Gather, Writer};
 use onefold_trace::header::Header;
 use onefold_trace::record::{ContentName, Op, Record};
+use onefold_trace::recording::Writer;
 use serde::Serialize;
 use std::time::Duration;
 
-/// The longest wait for requests, after which files are closed in time.
+/// The longest wait for requests, after which blocks are written in time.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The summary of a recording of a disk, beside the tally that every recording has.
@@ -61,8 +61,7 @@ impl Recording {
             device_bytes: Some(bios.device_bytes()),
             ..Header::default()
         };
-        let writer = Writer::create(&order.folder, header, order.rotation).map_err(|e| failed(e.into(), &order))?;
-        let writer = writer.gathering(Gather::LITTLE).sealing_aside();
+        let writer = Writer::create(&order.file, &header, order.sync_after).map_err(|e| failed(e.into(), &order))?;
         yield_to_others();
         Ok(Self { bios, marks: Marks::default(), writer, order, about, tally: Tally::default(), blocks_known: 0 })
     }
@@ -82,14 +81,14 @@ impl Recording {
     /// Records what comes within a moment.
     ///
     /// # Errors
-    /// When the trace cannot be written. What was closed before is sound.
+    /// When the trace cannot be written. What was written before is sound.
     pub fn go_on(&mut self) -> Outcome {
         let Self { bios, marks, writer, order, tally, blocks_known, .. } = self;
         bios.wait(LOOK)?;
         let mut written = Ok(());
-        let mut push = |record| {
+        let mut push = |record: Record| {
             if written.is_ok() {
-                written = writer.push(record);
+                written = writer.push(&record);
             }
         };
         // Before the requests: those that were there before a mark are all there now.
@@ -103,19 +102,19 @@ impl Recording {
         if let Some(gap) = gap {
             tally.gap_stretches += 1;
             tally.gaps += gap.requests;
-            writer.header_mut().gaps.push(gap);
+            written = written.and_then(|()| writer.push_gap(gap));
         }
-        written.and_then(|()| writer.close_if_due()).map_err(|e| failed(e.into(), order))
+        written.and_then(|()| writer.write_if_due()).map_err(|e| failed(e.into(), order))
     }
 
     /// Ends it; every request that was seen is in the trace then.
     ///
     /// # Errors
-    /// When the trace cannot be written. What was closed before is sound.
+    /// When the trace cannot be written. What was written before is sound.
     pub fn end(mut self) -> Outcome<(Tally, Seen)> {
         self.go_on()?;
         let Missing { blocks, unreadable, own, .. } = self.bios.missing();
-        self.writer.finish().map_err(|e| failed(e.into(), &self.order))?;
+        let bytes = self.writer.finish().map_err(|e| failed(e.into(), &self.order))?;
         let known = self.blocks_known;
         let partial = self.tally.blocks.saturating_sub(known + blocks + unreadable);
         let seen = Seen {
@@ -125,7 +124,7 @@ impl Recording {
             blocks_partial: partial,
             own_requests: own,
         };
-        Ok((Tally { bytes: bytes_of(&self.order.folder), ..self.tally }, seen))
+        Ok((Tally { bytes, ..self.tally }, seen))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::attachment::session::Session;
 use crate::attachment::{growth, known, limits, record};
 use crate::device::bottom::Bottom;
 use crate::device::measure::identity_of;
+use crate::device::slowing::Slowing;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::Asked;
 use crate::heartbeat::{self, Purpose};
@@ -52,15 +53,15 @@ pub struct Arguments {
     options: Options,
 }
 
-/// Attaches. `typed` are the words after the verb.
+/// Attaches. `typed` are the words after the verb; `slowing` is what the program can do for `--device-model`.
 ///
 /// # Errors
 /// When there is no such volume, it is in use or damaged, or the front-end is not available.
-pub fn run(arguments: &Arguments, typed: impl Iterator<Item = OsString>) -> Outcome<Exit> {
-    let Some(volume) = arguments.volume.as_deref().filter(|_| !arguments.all) else { return attach_all() };
+pub fn run(arguments: &Arguments, typed: impl Iterator<Item = OsString>, slowing: &dyn Slowing) -> Outcome<Exit> {
+    let Some(volume) = arguments.volume.as_deref().filter(|_| !arguments.all) else { return attach_all(slowing) };
     match configured::named(volume)? {
-        Some(configured) => attach(&with_options(&configured, typed)?, find(volume)?),
-        None => attach(arguments, find(volume)?),
+        Some(configured) => attach(&with_options(&configured, typed)?, find(volume)?, slowing),
+        None => attach(arguments, find(volume)?, slowing),
     }
 }
 
@@ -94,7 +95,7 @@ fn reason_in_file(error: &clap::Error) -> String {
 }
 
 /// Attaches all volumes of /etc/onefold that are not attached yet, and goes on where one fails.
-fn attach_all() -> Outcome<Exit> {
+fn attach_all(slowing: &dyn Slowing) -> Outcome<Exit> {
     let mut first = None;
     let all = configured::all()?;
     if all.is_empty() {
@@ -110,7 +111,7 @@ fn attach_all() -> Outcome<Exit> {
                 complain(format_args!("onefold: {name} is attached already: {}", record.location));
                 return Ok(Exit::Done);
             }
-            attach(&options, found).map_err(named)
+            attach(&options, found, slowing).map_err(named)
         });
         match attached {
             Ok(Exit::Done) => {}
@@ -124,7 +125,10 @@ fn attach_all() -> Outcome<Exit> {
     Ok(first.unwrap_or(Exit::Done))
 }
 
-fn attach(arguments: &Arguments, found: Found) -> Outcome<Exit> {
+fn attach(arguments: &Arguments, found: Found, slowing: &dyn Slowing) -> Outcome<Exit> {
+    if let Some(model) = &arguments.options.device_model {
+        slowing.check(model).map_err(|message| Failed::new(Exit::Usage, message))?;
+    }
     if let Some(record) = if arguments.service { found.lasting()? } else { None } {
         announce(&record.location);
         return stay::in_service(None, &run_directory()?, &record.id, &record.location);
@@ -134,7 +138,7 @@ fn attach(arguments: &Arguments, found: Found) -> Outcome<Exit> {
     let _ = End::take(&places.end);
     growth::clear(&places);
     if !plan.is_supervised() {
-        return alone(&plan);
+        return alone(&plan, slowing);
     }
     let (location, supervisor) = launch::start("supervise", &plan)?;
     announce(&location);
@@ -148,10 +152,10 @@ fn attach(arguments: &Arguments, found: Found) -> Outcome<Exit> {
 }
 
 /// Serves in this very process.
-fn alone(plan: &Plan) -> Outcome<Exit> {
+fn alone(plan: &Plan, slowing: &dyn Slowing) -> Outcome<Exit> {
     let places = Places::of(&plan.directory, &plan.id);
     let session = Session::begin(&places.lock)?;
-    let served = serve_alone(plan, |location| {
+    let served = serve_alone(plan, slowing, |location| {
         Record::of(plan, Process::this(), location.to_owned()).store(&places.record)?;
         announce(location);
         Ok(())

@@ -2,11 +2,11 @@
 
 use crate::estimate::{Blocks, Estimate, Listener, MEMORY_BYTES_MIN, estimate};
 use crate::exit::Outcome;
+use crate::files::{first_shown, stopped_by_signals, unscanned};
 use crate::output::percent::Percent;
 use crate::output::size::Size;
 use crate::output::table::Table;
 use crate::output::{Report, Style, print};
-use crate::traces::{first_shown, stopped_by_signals, unscanned};
 use onefold_engine::format::{Geometry, Wish};
 use onefold_engine::memory::Accountant;
 use onefold_engine::units::{BLOCK_BYTES, Bytes};

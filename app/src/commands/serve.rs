@@ -3,6 +3,7 @@
 use crate::attachment::launch;
 use crate::attachment::plan::Plan;
 use crate::attachment::session::Session;
+use crate::device::slowing::Slowing;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend;
 use crate::runtime::warnings;
@@ -31,7 +32,7 @@ pub struct Arguments {
 ///
 /// # Errors
 /// The reason why it does not serve.
-pub fn run(arguments: &Arguments) -> Outcome<Exit> {
+pub fn run(arguments: &Arguments, slowing: &dyn Slowing) -> Outcome<Exit> {
     let lent = Lent::from_arguments(&arguments.kept, arguments.ready, arguments.supervisor)?;
     let session = Session::from_argument(arguments.session)?;
     let plan = Plan::parse(&arguments.plan)?;
@@ -40,7 +41,7 @@ pub fn run(arguments: &Arguments) -> Outcome<Exit> {
     let clients = frontend::named(&plan.frontend.name)?.clients(&plan, Some(kept))?;
     plan.messages.iter().cloned().for_each(warnings::keep);
     watch_supervisor(&plan, supervisor, legacy, &session)?;
-    serve_supervised(&plan, clients, ready, session)
+    serve_supervised(&plan, slowing, clients, ready, session)
 }
 
 /// Arranges, before any work that may be interrupted, that another supervisor is started when this server's dies.

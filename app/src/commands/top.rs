@@ -6,8 +6,8 @@ mod look;
 mod screen;
 
 use crate::exit::{Exit, Failed, Outcome};
+use crate::files::stopped_by_signals;
 use crate::output;
-use crate::traces::stopped_by_signals;
 use look::{Followed, Look, records, take};
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};

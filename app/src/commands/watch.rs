@@ -4,13 +4,13 @@ mod screen;
 
 use crate::bios::{Bios, Device};
 use crate::exit::{Exit, Failed, Outcome};
+use crate::files::stopped_by_signals;
 use crate::forecast::{Forecasts, Written};
 use crate::output::size::Size;
 use crate::output::{Style, complain, print};
 use crate::pages::PageOption;
 use crate::runtime::recording::idle::yield_to_others;
 use crate::runtime::recording::{Naming, fingerprinter};
-use crate::traces::stopped_by_signals;
 use crate::watched::Account;
 use crate::watched::life::{Age, age_of};
 use crate::watched::page::page;

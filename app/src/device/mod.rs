@@ -22,12 +22,12 @@ mod lock;
 pub mod loop_status;
 pub mod measure;
 mod open_error;
-pub mod paced;
 pub mod patient;
 pub mod plain;
 mod registered;
 pub mod room;
 pub mod signature;
+pub mod slowing;
 mod span;
 mod sysfs;
 mod transfer;
@@ -38,8 +38,6 @@ pub mod users;
 mod joined_tests;
 #[cfg(test)]
 pub mod memory;
-#[cfg(test)]
-mod paced_tests;
 #[cfg(test)]
 mod tests;
 

@@ -63,7 +63,7 @@ impl Recordings {
             Ok(recording) => recording,
             Err(failed) => return client.answer(Err(failed)),
         };
-        tracing::info!(folder = %order.folder.display(), "recording");
+        tracing::info!(file = %order.file.display(), "recording");
         // A client that has gone already has nothing recorded: the drop of the recording ends it.
         client.answer(to_json(recording.about()))?;
         while !recording.is_over() && !self.state().is_closing && !client.is_done(LOOK)? {}
@@ -76,7 +76,7 @@ impl Recordings {
         if self.state().is_closing {
             return Err(failed(RecordError::Closing, order));
         }
-        Recording::begin(&self.tap, order.clone()).map_err(|error| failed(error, order))
+        Recording::begin(&self.tap, order).map_err(|error| failed(error, order))
     }
 
     /// Adds the beginning of a phase.

@@ -18,9 +18,9 @@ use crate::attachment::strays;
 use crate::device::Device;
 use crate::device::backing::{Access, Backing, Kind, PATIENCE};
 use crate::device::joined::Joined;
-use crate::device::paced::Paced;
 use crate::device::patient::{Patient, Refusals};
 use crate::device::room::watch as watch_room;
+use crate::device::slowing::Slowing;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::frontend::door::{Clients, Ready};
 use crate::heartbeat::{Claim, Guarded, Kept, watch};
@@ -43,7 +43,6 @@ use onefold_engine::interface::Notice;
 use onefold_engine::memory::Accountant;
 use onefold_engine::settings::{Persistence, Settings};
 use onefold_engine::units::Bytes;
-use onefold_trace::model::Model;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -64,13 +63,14 @@ const TRIM_REST_MS: u64 = 20_000;
 /// The time that a new server waits for a dead one's last requests.
 const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serves in this process alone, while its caller holds the attachment's lock. `ready` gets the place where clients find it.
+/// Serves in this process alone, while its caller holds the attachment's lock. `slowing` is what the program can do for
+/// `--device-model`; `ready` gets the place where clients find it.
 ///
 /// # Errors
 /// The reason why it does not serve.
-pub fn serve_alone(plan: &Plan, ready: impl FnOnce(&str) -> Outcome) -> Outcome<Exit> {
+pub fn serve_alone(plan: &Plan, slowing: &dyn Slowing, ready: impl FnOnce(&str) -> Outcome) -> Outcome<Exit> {
     let clients = frontend::named(&plan.frontend.name)?.clients(plan, None)?;
-    leave_word(plan, serve(plan, clients, Box::new(ready)))
+    leave_word(plan, serve(plan, slowing, clients, Box::new(ready)))
 }
 
 /// Serves, in the background, the clients of what a supervisor keeps; the supervisor learns by `ready` when it does. `_session`: the
@@ -78,13 +78,19 @@ pub fn serve_alone(plan: &Plan, ready: impl FnOnce(&str) -> Outcome) -> Outcome<
 ///
 /// # Errors
 /// The reason why it does not serve.
-pub fn serve_supervised(plan: &Plan, clients: Box<dyn Clients>, ready: handover::Ready, _session: Session) -> Outcome<Exit> {
+pub fn serve_supervised(
+    plan: &Plan,
+    slowing: &dyn Slowing,
+    clients: Box<dyn Clients>,
+    ready: handover::Ready,
+    _session: Session,
+) -> Outcome<Exit> {
     launch::leave_terminal();
     let tell = move |_: &str| {
         ready.tell();
         Ok(())
     };
-    leave_word(plan, serve(plan, clients, Box::new(tell)))
+    leave_word(plan, serve(plan, slowing, clients, Box::new(tell)))
 }
 
 /// Leaves a report of a server's end, for its supervisor and for `detach`.
@@ -97,14 +103,14 @@ fn leave_word(plan: &Plan, result: Outcome<Exit>) -> Outcome<Exit> {
     result
 }
 
-fn serve(plan: &Plan, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Exit> {
+fn serve(plan: &Plan, slowing: &dyn Slowing, clients: Box<dyn Clients>, ready: Ready<'_>) -> Outcome<Exit> {
     let places = Places::of(&plan.directory, &plan.id);
     // It may be gone by the time that a server is replaced.
     make_private(&plan.directory)?;
     let (stop, stopped) = channel();
     clients.watch_end(stop.clone())?;
     let announce = clients.announcer()?;
-    let served = open(plan, clients.send_again(), &stopped)?;
+    let served = open(plan, slowing, clients.send_again(), &stopped)?;
     observe(plan, &*served, clients.have_a_disk(), &places);
     let desk = Arc::new(Recordings::new(served.tap().clone()));
     let totals = Totals::begin(served.clone(), &places.counts, plan.is_replacement);
@@ -155,13 +161,13 @@ fn listen(place: &Path, answers: Arc<Answers>) -> Outcome {
     })
 }
 
-fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dyn Served>> {
+fn open(plan: &Plan, slowing: &dyn Slowing, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dyn Served>> {
     let patience = if plan.is_replacement { REPLACEMENT_PATIENCE } else { PATIENCE };
     let options = &plan.options;
     let backing = Arc::new(Backing::open_patiently(&plan.path, Access::of(options.read_only, options.buffered), patience)?);
     if options.passthrough {
         let pool = Pool::new(Accountant::new(options.memory_bytes()));
-        return Ok(Passthrough::new(Joined::new(device(backing, &pool, options)?), pool));
+        return Ok(Passthrough::new(Joined::new(device(backing, &pool, options, slowing)?), pool));
     }
     let chosen = volume::load(&backing)?;
     let pause = |time| match stopped.recv_timeout(time) {
@@ -178,7 +184,7 @@ fn open(plan: &Plan, send_again: bool, stopped: &Receiver<()>) -> Outcome<Arc<dy
     // The server before this one has reported that the volume is full; nobody else reports that it is not any more.
     let is_roomier = noted.as_ref().is_some_and(|noted| noted.was_full);
     let chosen = as_it_is_now(&backing, chosen, noted.is_some());
-    let parts = chosen.and_then(|chosen| Parts::of(plan, send_again, backing.clone(), chosen));
+    let parts = chosen.and_then(|chosen| Parts::of(plan, slowing, send_again, backing.clone(), chosen));
     if let (Ok(parts), true) = (&parts, is_roomier) {
         parts.notices.tell(&Notice::RoomAgain);
     }
@@ -237,7 +243,7 @@ struct Parts {
 
 impl Parts {
     /// Does all parts of an opening that may fail.
-    fn of(plan: &Plan, send_again: bool, backing: Arc<Backing>, chosen: Chosen) -> Outcome<Self> {
+    fn of(plan: &Plan, slowing: &dyn Slowing, send_again: bool, backing: Arc<Backing>, chosen: Chosen) -> Outcome<Self> {
         let options = &plan.options;
         if let Some((counter, at)) = chosen.superblock.used_up().filter(|_| !options.read_only) {
             let message = format!(
@@ -249,7 +255,7 @@ impl Parts {
         let is_allocated_file = backing.facts().kind == Kind::File && backing.is_allocated().unwrap_or(false);
         let mut settings = options.settings(&chosen.superblock.settings, is_allocated_file);
         let pool = Pool::new(Accountant::divided(options.memory_bytes(), settings.commit_mode.has_log()));
-        let patient = Patient::new(device(backing.clone(), &pool, options)?);
+        let patient = Patient::new(device(backing.clone(), &pool, options, slowing)?);
         let (refusals, device) = (patient.refusals(), Joined::new(patient));
         let promises = promises(plan, &chosen.superblock, &mut settings)?;
         settings.facts.retries_when_full = send_again;
@@ -318,11 +324,10 @@ fn unwritten(backing: &Backing) -> Option<Vec<Range<Bytes>>> {
 }
 
 /// Starts the device over a store, as the user chose.
-fn device(backing: Arc<Backing>, pool: &Arc<Pool>, options: &Options) -> Outcome<Arc<dyn Device>> {
+fn device(backing: Arc<Backing>, pool: &Arc<Pool>, options: &Options, slowing: &dyn Slowing) -> Outcome<Arc<dyn Device>> {
     let device = device::start(backing, pool, options.io).map_err(|e| Failed::system("io_uring", e))?;
-    let Some(name) = &options.device_model else { return Ok(device) };
-    let model = Model::named(name).map_err(|message| Failed::new(Exit::Usage, message))?;
-    Ok(Paced::new(device, model))
+    let Some(model) = &options.device_model else { return Ok(device) };
+    slowing.slow(device, model).map_err(|message| Failed::new(Exit::Usage, message))
 }
 
 /// Makes the acknowledgement journal, where what clients hold outlives its server.

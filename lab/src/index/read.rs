@@ -1,7 +1,7 @@
 //! The writes of one trace, of several as applications of one device, or of one that is made.
 
+use crate::traces::{Reading, failed, malformed_shown};
 use onefold::exit::{Exit, Failed, Outcome};
-use onefold::traces::{Reading, failed, malformed_shown};
 use onefold_sim::laboratory::index::streams::Streams;
 use onefold_sim::laboratory::index::writes::Writes;
 use onefold_trace::analyze::By;
@@ -91,5 +91,6 @@ fn same_names(traces: &[PathBuf], sources: &[Source]) -> Outcome {
 
 fn unlike(first: &Path, other: &Path, why: &str) -> Failed {
     let message = format!("{} does not go with {}: {why}", other.display(), first.display());
-    Failed::new(Exit::Usage, message).next("Give traces that one recorder made with one key; `onefold trace info` shows the fingerprints.")
+    Failed::new(Exit::Usage, message)
+        .next("Give traces that one recorder made with one key; `onefold-lab trace info` shows the fingerprints.")
 }

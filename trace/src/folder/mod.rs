@@ -10,8 +10,8 @@ mod read;
 mod schema;
 mod write;
 
-pub use read::{Reader, is_folder};
-pub use write::{Gather, LITTLE_BYTES, Rotation, Writer};
+pub use read::Reader;
+pub use write::{FILE_RECORDS, Writer};
 
 use parquet::errors::ParquetError;
 use std::io;
@@ -107,26 +107,22 @@ mod tests {
     fn records_come_back_in_order_from_many_files() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let folder = place.path().join("t");
-        let make = || Writer::create(&folder, header(), Rotation { records: 3, age: None }).expect("it can be made");
         let all: Vec<Record> = (0..5).flat_map(|_| records()).collect();
-        for mut writer in [make(), make().gathering(Gather::LITTLE).sealing_aside()] {
-            for record in &all {
-                writer.push(record.clone()).expect("it can be written");
-            }
-            writer.header_mut().gaps.push(Gap { time_ns: 9, requests: 4 });
-            writer.finish().expect("it can be closed");
-            assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 7);
-            assert_eq!(read_all(&folder), (Header { gaps: vec![Gap { time_ns: 9, requests: 4 }], ..header() }, all.clone()));
-            std::fs::remove_dir_all(&folder).expect("it can be removed");
-            std::fs::create_dir(&folder).expect("it can be made");
+        let mut writer = Writer::create(&folder, header(), 3).expect("it can be made");
+        for record in &all {
+            writer.push(record.clone()).expect("it can be written");
         }
+        writer.header_mut().gaps.push(Gap { time_ns: 9, requests: 4 });
+        writer.finish().expect("it can be closed");
+        assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 7);
+        assert_eq!(read_all(&folder), (Header { gaps: vec![Gap { time_ns: 9, requests: 4 }], ..header() }, all));
     }
 
     #[test]
     fn a_crash_loses_the_open_file_alone() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let folder = place.path().join("t");
-        let mut writer = Writer::create(&folder, header(), Rotation { records: 4, age: None }).expect("it can be made");
+        let mut writer = Writer::create(&folder, header(), 4).expect("it can be made");
         for record in records().iter().chain(&records()[..2]) {
             writer.push(record.clone()).expect("it can be written");
         }
@@ -137,25 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_closed_by_age() {
-        let place = tempfile::tempdir().expect("a temporary directory");
-        let folder = place.path().join("t");
-        let rotation = Rotation { records: 1_000_000, age: Some(std::time::Duration::from_millis(5)) };
-        let mut writer = Writer::create(&folder, header(), rotation).expect("it can be made");
-        writer.push(records().swap_remove(0)).expect("it can be written");
-        std::thread::sleep(std::time::Duration::from_millis(6));
-        writer.close_if_due().expect("it can be closed");
-        assert_eq!(read_all(&folder).1, records()[..1]);
-        drop(writer);
-    }
-
-    #[test]
     fn an_empty_trace_keeps_its_header_and_a_second_is_refused() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let folder = place.path().join("t");
-        Writer::create(&folder, header(), Rotation::default()).expect("it can be made").finish().expect("it can be closed");
+        Writer::create(&folder, header(), FILE_RECORDS).expect("it can be made").finish().expect("it can be closed");
         assert_eq!(read_all(&folder), (header(), Vec::new()));
-        assert!(matches!(Writer::create(&folder, header(), Rotation::default()), Err(FolderError::Exists { .. })));
+        assert!(matches!(Writer::create(&folder, header(), FILE_RECORDS), Err(FolderError::Exists { .. })));
     }
 
     #[test]

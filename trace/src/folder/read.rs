@@ -13,12 +13,6 @@ use std::path::{Path, PathBuf};
 /// The number of rows that are decoded at once.
 const BATCH_ROWS: usize = 1024;
 
-/// Returns whether a path is a folder that could be a trace.
-#[must_use]
-pub fn is_folder(path: &Path) -> bool {
-    path.is_dir()
-}
-
 /// The records of a trace, in the order of its files.
 pub struct Reader {
     header: Header,

@@ -12,33 +12,6 @@ use std::sync::Arc;
 /// The name of the column of fingerprints.
 pub const FINGERPRINTS: &str = "fingerprints";
 
-/// The names of operations in rows.
-const OPS: [(Op, &str); 6] = [
-    (Op::Read, "read"),
-    (Op::Write, "write"),
-    (Op::Flush, "flush"),
-    (Op::Discard, "discard"),
-    (Op::WriteZeroes, "write-zeroes"),
-    (Op::Mark, "mark"),
-];
-
-impl Op {
-    /// Returns the name of the operation, in rows and reports.
-    ///
-    /// # Panics
-    /// Never panics: each operation has a name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        OPS.iter().find(|(op, _)| *op == self).expect("each op has a name").1
-    }
-
-    /// Returns the operation with this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        OPS.iter().find(|(_, known)| *known == name).map(|(op, _)| *op)
-    }
-}
-
 fn element(data_type: DataType) -> Arc<Field> {
     Arc::new(Field::new("element", data_type, true))
 }

@@ -1,21 +1,16 @@
-//! `trace`: content traces, recorded, imported, exported, counted, analyzed, cut and replayed on a device.
+//! `trace`: records content traces. What is done with a trace is the laboratory's work.
 
-mod analyze;
-mod cut;
-mod export;
-mod import;
-mod info;
 mod mark;
+mod moved;
 mod record;
-mod replay;
 
 use crate::exit::Outcome;
 
 /// The text that `--help` ends with: the other commands.
 const ELSEWHERE: &str = "\
-`onefold-lab` replays traces in virtual time, makes traces that nobody recorded, and scans data for how often contents occur.";
+`onefold-lab trace` counts, analyzes, imports, exports, cuts and replays what was recorded.";
 
-/// Content traces: what was asked of a device, when, by whom, and fingerprints of what was written
+/// Record content traces: what was asked of a device, when, by whom, and fingerprints of what was written
 #[derive(Debug, clap::Args)]
 #[command(after_help = ELSEWHERE)]
 pub struct Arguments {
@@ -25,14 +20,17 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    Import(import::Arguments),
-    Export(export::Arguments),
-    Info(info::Arguments),
-    Analyze(analyze::Arguments),
-    Cut(cut::Arguments),
+    #[command(flatten)]
+    Recording(Recording),
+    #[command(flatten)]
+    Moved(moved::Verb),
+}
+
+/// The verbs that record, which `onefold-lab` has as well.
+#[derive(Debug, clap::Subcommand)]
+pub enum Recording {
     Record(record::Arguments),
     Mark(mark::Arguments),
-    Replay(replay::Arguments),
 }
 
 /// Runs the verb.
@@ -41,13 +39,20 @@ enum Verb {
 /// The error of the verb.
 pub fn run(arguments: &Arguments) -> Outcome {
     match &arguments.verb {
-        Verb::Import(arguments) => import::run(arguments),
-        Verb::Export(arguments) => export::run(arguments),
-        Verb::Info(arguments) => info::run(arguments),
-        Verb::Analyze(arguments) => analyze::run(arguments),
-        Verb::Cut(arguments) => cut::run(arguments),
-        Verb::Record(arguments) => record::run(arguments),
-        Verb::Mark(arguments) => mark::run(arguments),
-        Verb::Replay(arguments) => replay::run(arguments),
+        Verb::Recording(verb) => verb.run(),
+        Verb::Moved(verb) => Err(verb.refusal()),
+    }
+}
+
+impl Recording {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// The error of the verb.
+    pub fn run(&self) -> Outcome {
+        match self {
+            Self::Record(arguments) => record::run(arguments),
+            Self::Mark(arguments) => mark::run(arguments),
+        }
     }
 }

@@ -7,13 +7,12 @@ mod volume;
 use crate::bios::recording::Recording;
 use crate::bios::{Bios, Device};
 use crate::exit::{Exit, Failed, Outcome};
+use crate::files::stopped_by_signals;
 use crate::output::size::Size;
 use crate::output::{Style, complain, print};
 use crate::runtime::recording::key::Key;
 use crate::runtime::recording::{Naming, Order, failed, fingerprinter};
-use crate::traces::stopped_by_signals;
 use onefold_engine::units::index;
-use onefold_trace::folder::Rotation;
 use recorded::{By, Recorded, until_over};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -56,8 +55,8 @@ pub struct Arguments {
     /// Leave reads out, where the kernel hands requests over. With it, a server is not asked instead.
     #[arg(long)]
     no_reads: bool,
-    /// Folder to make. Not on the volume itself; of a disk, it may be on it.
-    #[arg(long, value_name = "DIR")]
+    /// File to make. Not on the volume itself; of a disk, it may be on it.
+    #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Make fingerprints with the key in this file, so that several traces can be compared. A missing file is made, for its owner alone.
     #[arg(long, value_name = "FILE")]
@@ -68,12 +67,9 @@ pub struct Arguments {
     /// End after this many seconds.
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// Begin another file of the trace after this many seconds. A crash loses the open file alone.
+    /// Sync what was recorded after this many seconds: a power loss costs no more. A recorder that is killed loses the last second.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
-    file_seconds: u64,
-    /// Begin another file of the trace after this many records.
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    file_records: u64,
+    sync_seconds: u64,
     /// Print the summary as JSON: {by, records, blocks, gaps, gap_stretches, bytes}, and by the kernel {blocks_known,
     /// blocks_without_room, pieces_unreadable, blocks_partial, own_requests}.
     #[arg(long)]
@@ -102,8 +98,8 @@ const RING_BYTES: (u64, u64) = (256 << 10, 64 << 20);
 /// When the volume is not attached, another recording is under way, or the trace cannot be written.
 pub fn run(arguments: &Arguments) -> Outcome {
     let stop = stopped_by_signals()?;
-    let folder = std::path::absolute(&arguments.out).map_err(|e| Failed::system(arguments.out.display(), e))?;
-    let order = order(arguments, folder)?;
+    let file = std::path::absolute(&arguments.out).map_err(|e| Failed::system(arguments.out.display(), e))?;
+    let order = order(arguments, file)?;
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let is_over = || stop.load(Ordering::Relaxed) || until.is_some_and(|until| until <= Instant::now());
     let recorded = match (&arguments.disk, &arguments.volume) {
@@ -124,23 +120,21 @@ fn of_disk(disk: &Path, order: Order, arguments: &Arguments, is_over: impl Fn() 
     let fingerprinter = fingerprinter(None, &order.naming).map_err(|e| failed(e, &order))?;
     let bios = Bios::begin(&device, index(arguments.ring.0), !arguments.no_reads, fingerprinter)?;
     let blind_spots = bios.blind_spots();
-    let folder = order.folder.clone();
+    let file = order.file.clone();
     let recording = Recording::begin(bios, order)?;
-    complain(format_args!("recording {} into {}", device.path.display(), folder.display()));
+    complain(format_args!("recording {} into {}", device.path.display(), file.display()));
     blind_spots.iter().for_each(complain);
-    until_over(recording, folder, is_over)
+    until_over(recording, file, is_over)
 }
 
-fn order(arguments: &Arguments, folder: PathBuf) -> Outcome<Order> {
+fn order(arguments: &Arguments, file: PathBuf) -> Outcome<Order> {
     let naming = match (&arguments.key, arguments.unkeyed) {
         (Some(file), _) => Naming::Keyed(key(file)?),
         (None, Some(Unkeyed::Md5)) => Naming::Md5,
         (None, Some(Unkeyed::Sha1)) => Naming::Sha1,
         (None, None) => Naming::Own,
     };
-    let Arguments { file_seconds, file_records, .. } = *arguments;
-    let rotation = Rotation { records: file_records, age: Some(Duration::from_secs(file_seconds)) };
-    Ok(Order { folder, naming, rotation })
+    Ok(Order { file, naming, sync_after: Duration::from_secs(arguments.sync_seconds) })
 }
 
 /// Returns the key in a file, and makes it where it is missing.

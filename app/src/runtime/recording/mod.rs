@@ -18,6 +18,7 @@ pub mod tap;
 mod tests;
 
 use crate::exit::{Exit, Failed};
+use crate::files::of_io;
 use crate::memory::pool::Pool;
 use entry::{LastGap, NAME_BYTES, Wants};
 use key::Key;
@@ -25,8 +26,8 @@ use line::{Line, Listener};
 use onefold_engine::fingerprint::{Algorithm, Fingerprinter};
 use onefold_engine::memory::Part;
 use onefold_engine::units::{BLOCK_BYTES, Bytes, index};
-use onefold_trace::folder::{FolderError, Gather, LITTLE_BYTES, Rotation, Writer};
 use onefold_trace::header::Header;
+use onefold_trace::recording::{RecordingError, WRITER_BYTES, Writer};
 use recorder::{Recorder, Tally};
 use rtrb::RingBuffer;
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,7 @@ const RING_REQUESTS: usize = 4096;
 /// The number of bytes of waiting content for which the ring has room for one request more.
 const BYTES_A_REQUEST: u64 = 1024;
 /// The charge for the writer of the trace, for rings and for the thread, whatever is recorded.
-pub const FIXED_BYTES: u64 = LITTLE_BYTES as u64 + OWN_BYTES as u64;
+pub const FIXED_BYTES: u64 = WRITER_BYTES as u64 + OWN_BYTES as u64;
 /// The part of it for rings, stacks, and fingerprints of the requests that are processed together.
 const OWN_BYTES: usize = 1 << 20;
 /// The size of one request in the rings.
@@ -71,11 +72,11 @@ pub enum Naming {
 /// The order for a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// The folder of the trace, a new or an empty one; absolute where another process is asked.
-    pub folder: PathBuf,
+    /// The file of the trace, a new one; absolute where another process is asked.
+    pub file: PathBuf,
     pub naming: Naming,
-    /// The limits at which a file of the trace is closed and the next one begun.
-    pub rotation: Rotation,
+    /// The time after which what was written is synced.
+    pub sync_after: Duration,
 }
 
 /// The reason why a recording cannot begin or go on.
@@ -91,7 +92,7 @@ pub enum RecordError {
     #[error("the system refused a thread or random numbers: {0}")]
     System(io::Error),
     #[error(transparent)]
-    Folder(#[from] FolderError),
+    File(#[from] RecordingError),
     #[error("the recorder failed; its log has more")]
     Failed,
 }
@@ -99,7 +100,7 @@ pub enum RecordError {
 /// A recording under way; [`Recording::end`] ends it, and so does its drop.
 pub struct Recording {
     tap: Arc<Tap>,
-    thread: Option<JoinHandle<Result<Tally, FolderError>>>,
+    thread: Option<JoinHandle<Result<Tally, RecordingError>>>,
     last_gap: LastGap,
     about: About,
     _taken: Taken,
@@ -151,8 +152,8 @@ impl Recording {
     /// Begins a recording of the requests that pass `tap`. Waits until requests have left the memory for it.
     ///
     /// # Errors
-    /// When another one is under way, `--memory` is too small, or the folder cannot be made.
-    pub fn begin(tap: &Arc<Tap>, order: Order) -> Result<Self, RecordError> {
+    /// When another one is under way, `--memory` is too small, or the file cannot be made.
+    pub fn begin(tap: &Arc<Tap>, order: &Order) -> Result<Self, RecordError> {
         if tap.is_taken.swap(true, Ordering::AcqRel) {
             return Err(RecordError::Busy);
         }
@@ -174,12 +175,12 @@ impl Recording {
             device_bytes: Some(Bytes(tap.bytes)),
             ..Header::default()
         };
-        let writer = Writer::create(&order.folder, header, order.rotation)?.gathering(Gather::LITTLE).sealing_aside();
+        let writer = Writer::create(&order.file, &header, order.sync_after)?;
         let (send, entries) = RingBuffer::new(room.requests);
         let (spend, spent) = RingBuffer::new(room.requests);
         let is_asleep = Arc::new(AtomicBool::new(false));
         let last_gap = Arc::new(Mutex::new(None));
-        let recorder = Recorder::new(entries, spend, writer, fingerprinter, order.folder, is_asleep.clone(), last_gap.clone());
+        let recorder = Recorder::new(entries, spend, writer, fingerprinter, is_asleep.clone(), last_gap.clone());
         let thread = std::thread::Builder::new().name("recorder".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn(move || recorder.run()).map_err(RecordError::System)?;
         let listener = Listener { thread: thread.thread().clone(), is_asleep };
@@ -202,7 +203,7 @@ impl Recording {
     /// Ends it; every reported request is in the trace then.
     ///
     /// # Errors
-    /// The reason why it could not be written to its end. The files that were closed before are sound.
+    /// The reason why it could not be written to its end. The blocks that were written before are sound.
     pub fn end(mut self) -> Result<Tally, RecordError> {
         self.stop()
     }
@@ -255,14 +256,12 @@ pub fn failed(error: RecordError, order: &Order) -> Failed {
         RecordError::Memory { memory_bytes } => {
             Failed::new(Exit::Refused, message).next(format!("Attach it with `--memory {}M` or more.", memory_bytes.div_ceil(1 << 20)))
         }
-        RecordError::Folder(FolderError::Exists { .. }) => {
+        RecordError::File(RecordingError::Exists { .. }) => {
             Failed::new(Exit::Refused, message).next("Give another name with `--out`, or remove what is there.")
         }
-        RecordError::Folder(FolderError::Io { ref source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
-            Failed::new(Exit::NotPermitted, message)
-        }
-        RecordError::Folder(_) => {
-            Failed::new(Exit::System, message).next(format!("What was closed before is in {}.", order.folder.display()))
+        RecordError::File(RecordingError::Io { ref source, .. }) if !order.file.exists() => Failed::new(of_io(source), message),
+        RecordError::File(_) => {
+            Failed::new(Exit::System, message).next(format!("What was recorded before is in {}.", order.file.display()))
         }
         RecordError::System(_) | RecordError::Failed => Failed::new(Exit::System, message),
     }

@@ -13,13 +13,12 @@ use onefold_engine::fingerprint::{Digest, Fingerprinter};
 use onefold_engine::interface::Op;
 use onefold_engine::policy::{Policies, Policy};
 use onefold_engine::units::{BLOCK_SIZE, Bytes, index};
-use onefold_trace::folder::{FolderError, Writer};
 use onefold_trace::header::Gap;
 use onefold_trace::record::{self, Block, ContentName, NAME_BYTES_MAX, Record};
+use onefold_trace::recording::{RecordingError, Writer};
 use onefold_trace::size::size_of;
 use rtrb::{Consumer, Producer};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,7 +31,7 @@ const TOGETHER_BLOCKS: usize = 256;
 const LOOK: Duration = Duration::from_millis(1);
 /// The time without any request after which it sleeps until it is woken.
 const QUIET: Duration = Duration::from_secs(1);
-/// The longest sleep: files have to be closed in time.
+/// The longest sleep: blocks have to be written in time.
 const SLEEP: Duration = Duration::from_millis(100);
 
 /// The summary of a recording.
@@ -55,7 +54,6 @@ pub struct Recorder {
     spent: Producer<Content>,
     writer: Writer,
     namer: Namer,
-    folder: PathBuf,
     is_asleep: Arc<AtomicBool>,
     last_gap: LastGap,
     last_report: Instant,
@@ -68,16 +66,15 @@ impl Recorder {
         spent: Producer<Content>,
         writer: Writer,
         fingerprinter: Fingerprinter,
-        folder: PathBuf,
         is_asleep: Arc<AtomicBool>,
         last_gap: LastGap,
     ) -> Self {
         let (namer, last_report, tally) = (Namer::new(fingerprinter), Instant::now(), Tally::default());
-        Self { entries, spent, writer, namer, folder, is_asleep, last_gap, last_report, tally }
+        Self { entries, spent, writer, namer, is_asleep, last_gap, last_report, tally }
     }
 
     /// Records until the reporting threads are done.
-    pub fn run(mut self) -> Result<Tally, FolderError> {
+    pub fn run(mut self) -> Result<Tally, RecordingError> {
         yield_to_all();
         let mut together = Vec::with_capacity(TOGETHER);
         loop {
@@ -92,20 +89,21 @@ impl Recorder {
             if !together.is_empty() {
                 self.record(&mut together)?;
                 let_others_in();
+                self.writer.write_if_due()?;
             } else if is_over {
                 break;
             } else {
-                self.writer.close_if_due()?;
+                self.writer.write_if_due()?;
                 self.rest();
             }
         }
         let last_gap = self.last_gap.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.missed(last_gap);
-        self.writer.finish()?;
-        Ok(Tally { bytes: bytes_of(&self.folder), ..self.tally })
+        self.missed(last_gap)?;
+        let bytes = self.writer.finish()?;
+        Ok(Tally { bytes, ..self.tally })
     }
 
-    fn record(&mut self, together: &mut Vec<Entry>) -> Result<(), FolderError> {
+    fn record(&mut self, together: &mut Vec<Entry>) -> Result<(), RecordingError> {
         self.last_report = Instant::now();
         let mut names = self.namer.names(together).into_iter();
         for Entry { time_ns, what, content, gap } in together.drain(..) {
@@ -114,23 +112,23 @@ impl Recorder {
                 // There is room: no more are out than the ring takes.
                 let _ = self.spent.push(content);
             }
-            self.missed(gap);
+            self.missed(gap)?;
             let record = match what {
                 What::Asked(asked) => record_of(time_ns, &asked, blocks),
                 What::Mark(phase) => Record { note: Some(phase.into()), ..Record::new(time_ns, record::Op::Mark, Bytes(0), Bytes(0)) },
             };
             self.tally.records += u64::from(record.op != record::Op::Mark);
             self.tally.blocks += if record.op == record::Op::Write { record.blocks_touched() } else { 0 };
-            self.writer.push(record)?;
+            self.writer.push(&record)?;
         }
         Ok(())
     }
 
-    fn missed(&mut self, gap: Option<Gap>) {
-        let Some(gap) = gap else { return };
+    fn missed(&mut self, gap: Option<Gap>) -> Result<(), RecordingError> {
+        let Some(gap) = gap else { return Ok(()) };
         self.tally.gap_stretches += 1;
         self.tally.gaps += gap.requests;
-        self.writer.header_mut().gaps.push(gap);
+        self.writer.push_gap(gap)
     }
 
     fn rest(&self) {
@@ -208,12 +206,4 @@ fn blocks(asked: &Asked, digests: &[Digest], mut size: impl FnMut(usize) -> Opti
         }
     };
     digests.iter().take(touched).enumerate().map(of).collect()
-}
-
-/// Returns the size of the files of a trace.
-#[must_use]
-pub fn bytes_of(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
-    let is_part = |entry: &&std::fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "parquet");
-    entries.iter().filter(is_part).filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
 }

@@ -13,12 +13,14 @@ use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Op, Reply};
 use onefold_engine::memory::{Accountant, Part};
 use onefold_engine::units::count;
-use onefold_trace::folder::{Reader, Rotation};
 use onefold_trace::header::Gap;
+use onefold_trace::recording::Reader;
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The least memory with which content can be recorded.
 const MEMORY_BYTES_MIN: u64 = 16 * FIXED_BYTES;
@@ -95,8 +97,8 @@ fn content_is_bounded_until_it_is_let_go_of() {
     assert_eq!(rig.left().map(|gap| gap.requests), Some(2), "at the end it is reported, too");
 }
 
-fn order(folder: &Path) -> Order {
-    Order { folder: folder.to_path_buf(), naming: Naming::Md5, rotation: Rotation::default() }
+fn order(file: &Path) -> Order {
+    Order { file: file.to_path_buf(), naming: Naming::Md5, sync_after: Duration::from_millis(10) }
 }
 
 #[test]
@@ -104,9 +106,9 @@ fn records_and_gaps_are_what_was_sent_and_memory_stays_bounded() {
     let accountant = Accountant::new(MEMORY_BYTES_MIN);
     let target = Passthrough::new(MemoryDevice::new(8 << 20), Pool::new(accountant.clone()));
     let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("t");
-    let recording = Recording::begin(target.tap(), order(&folder)).unwrap();
-    assert!(matches!(Recording::begin(target.tap(), order(&place.path().join("u"))), Err(RecordError::Busy)));
+    let file = place.path().join("t");
+    let recording = Recording::begin(target.tap(), &order(&file)).unwrap();
+    assert!(matches!(Recording::begin(target.tap(), &order(&place.path().join("u"))), Err(RecordError::Busy)));
     let answered = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for n in 0..3_u64 {
@@ -125,7 +127,7 @@ fn records_and_gaps_are_what_was_sent_and_memory_stays_bounded() {
     assert_eq!(tally.records + tally.gaps, 4500);
     assert_eq!(answered.into_inner(), 4500);
     assert!(tally.records > 0);
-    let reader = Reader::open(&folder).unwrap();
+    let reader = Reader::open(&file, false).unwrap();
     let gaps = reader.header().gaps.clone();
     assert_eq!((count(gaps.len()), gaps.iter().map(|gap| gap.requests).sum()), (tally.gap_stretches, tally.gaps));
     let records: Vec<_> = reader.map(|record| record.unwrap()).collect();
@@ -141,7 +143,7 @@ fn the_largest_request_finds_room_beside_a_recording() {
     let accountant = Accountant::new(MEMORY_BYTES_MIN);
     let target = Passthrough::new(MemoryDevice::new(64 << 20), Pool::new(accountant));
     let place = tempfile::tempdir().unwrap();
-    let recording = Recording::begin(target.tap(), order(&place.path().join("t"))).unwrap();
+    let recording = Recording::begin(target.tap(), &order(&place.path().join("t"))).unwrap();
     let largest = target.info().request_bytes_max;
     let content = vec![7; usize::try_from(largest).unwrap()];
     for n in 0..20 {
@@ -153,15 +155,26 @@ fn the_largest_request_finds_room_beside_a_recording() {
     assert_eq!(target.close(), Closing::Clean);
 }
 
+/// Makes an open file one that has no more room.
+fn fill_up(file: &Path) {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let is_it = |path: &std::path::PathBuf| std::fs::read_link(path).is_ok_and(|target| target == file);
+    let open: Vec<i32> = open.filter(is_it).map(|path| path.file_name().unwrap().to_str().unwrap().parse().unwrap()).collect();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for descriptor in &open {
+        // SAFETY: both are open; whoever has the second one goes on with another file.
+        assert_eq!(unsafe { libc::dup2(full.as_raw_fd(), *descriptor) }, *descriptor);
+    }
+    assert_eq!(open.len(), 1);
+}
+
 #[test]
 fn a_trace_that_cannot_be_written_ends_the_recording_and_nothing_else() {
     let target = Passthrough::new(MemoryDevice::new(8 << 20), Pool::new(Accountant::new(MEMORY_BYTES_MIN)));
     let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("t");
-    let rotation = Rotation { records: 1, age: None };
-    let recording = Recording::begin(target.tap(), Order { rotation, ..order(&folder) }).unwrap();
-    // Its folder is removed.
-    std::fs::remove_dir_all(&folder).unwrap();
+    let file = place.path().join("t");
+    let recording = Recording::begin(target.tap(), &order(&file)).unwrap();
+    fill_up(&file);
     let mut batch: Vec<Incoming> = Vec::new();
     let (tell, hear) = std::sync::mpsc::channel();
     for _ in 0..3 {
@@ -175,9 +188,9 @@ fn a_trace_that_cannot_be_written_ends_the_recording_and_nothing_else() {
         std::thread::yield_now();
     }
     assert!(matches!(submit(&*target, Op::Write, 0, 4096, Some(&[1; 4096]), true).recv(), Ok(Reply::Done)));
-    assert!(matches!(recording.end(), Err(RecordError::Folder(_))));
+    assert!(matches!(recording.end(), Err(RecordError::File(_))));
     assert!(!target.tap().is_on());
-    let again = Recording::begin(target.tap(), order(&place.path().join("again"))).unwrap();
+    let again = Recording::begin(target.tap(), &order(&place.path().join("again"))).unwrap();
     assert_eq!(again.end().unwrap().records, 0);
     assert_eq!(target.close(), Closing::Clean);
 }

@@ -59,11 +59,11 @@ impl Report for Recorded {
 }
 
 /// Records what the kernel hands over, until it is over.
-pub(super) fn until_over(mut recording: Recording, folder: PathBuf, is_over: impl Fn() -> bool) -> Outcome<Recorded> {
+pub(super) fn until_over(mut recording: Recording, file: PathBuf, is_over: impl Fn() -> bool) -> Outcome<Recorded> {
     while !is_over() {
         recording.go_on()?;
     }
     let about = recording.about().clone();
     let (tally, seen) = recording.end()?;
-    Ok(Recorded { trace: folder, by: By::Kernel, about, tally, seen: Some(seen) })
+    Ok(Recorded { trace: file, by: By::Kernel, about, tally, seen: Some(seen) })
 }

@@ -37,8 +37,8 @@ pub(super) struct Wanted {
 /// Records an attached volume until it is over, or detached.
 pub(super) fn record(volume: &str, order: Order, wanted: &Wanted, is_over: impl Fn() -> bool) -> Outcome<Recorded> {
     let record = attached(volume)?;
-    if is_on(&order.folder, &record) {
-        let message = format!("{} lies on the very volume that is to be recorded", order.folder.display());
+    if is_on(&order.file, &record) {
+        let message = format!("{} lies on the very volume that is to be recorded", order.file.display());
         return Err(Failed::new(Exit::Refused, message).next("Writing the trace would be recorded, too: name another place with `--out`."));
     }
     if wanted.by == Some(By::Server) && !wanted.reads {
@@ -86,23 +86,23 @@ fn is_of(device: &Device, record: &Record) -> bool {
 fn by_kernel(record: &Record, device: &Device, bios: Bios, order: Order, is_over: impl Fn() -> bool) -> Outcome<Recorded> {
     let places = Places::of(&run_directory()?, &record.id);
     Marking::check_free(&places)?;
-    let folder = order.folder.clone();
+    let file = order.file.clone();
     let recording = Recording::begin(bios, order)?;
     let marking = Marking::begin(&places, recording.marks().clone())?;
-    complain(format_args!("recording {} into {}", record.path.display(), folder.display()));
+    complain(format_args!("recording {} into {}", record.path.display(), file.display()));
     complain(format_args!("The requests come from the kernel, as {} gets them.", device.path.display()));
-    let recorded = until_over(recording, folder, || is_over() || !is_of(device, record));
+    let recorded = until_over(recording, file, || is_over() || !is_of(device, record));
     drop(marking);
     recorded
 }
 
 fn by_server(record: &Record, order: Order, why: &str, is_over: impl Fn() -> bool) -> Outcome<Recorded> {
-    let (folder, file_seconds) = (order.folder.clone(), order.rotation.age.map_or(0, |age| age.as_secs()));
+    let file = order.file.clone();
     let control = Places::of(&run_directory()?, &record.id).control;
     let mut conversation = Conversation::begin(&control, &ServerRequest::Record(order))?;
     let strange = |e| Failed::system("unexpected reply from the server", e);
     let about: About = serde_json::from_value(conversation.hear()?).map_err(strange)?;
-    complain(format_args!("recording {} into {}", record.path.display(), folder.display()));
+    complain(format_args!("recording {} into {}", record.path.display(), file.display()));
     complain(format_args!("The requests come from the server, without process and file: {why}"));
     while !conversation.has_answer(LOOK)? {
         if is_over() {
@@ -112,16 +112,15 @@ fn by_server(record: &Record, order: Order, why: &str, is_over: impl Fn() -> boo
     }
     let tally = conversation.hear().map_err(|failed| match failed.next {
         Some(_) => failed,
-        None => failed
-            .next(format!("Of the trace, {} has what was closed before: all but the last {file_seconds} s at most.", folder.display())),
+        None => failed.next(format!("{} has what was recorded before: all but the last second at most.", file.display())),
     })?;
     let tally = serde_json::from_value(tally).map_err(strange)?;
-    Ok(Recorded { trace: folder, by: By::Server, about, tally, seen: None })
+    Ok(Recorded { trace: file, by: By::Server, about, tally, seen: None })
 }
 
-/// Whether a folder, which need not exist yet, lies on a file system on that volume.
-fn is_on(folder: &Path, record: &Record) -> bool {
+/// Whether a file, which need not exist yet, lies on a file system on that volume.
+fn is_on(file: &Path, record: &Record) -> bool {
     let device = fs::metadata(&record.location).ok().filter(|meta| meta.file_type().is_block_device());
-    let parent = folder.ancestors().find_map(|path| fs::metadata(path).ok());
+    let parent = file.ancestors().find_map(|path| fs::metadata(path).ok());
     device.zip(parent).is_some_and(|(device, parent)| device.rdev() == parent.dev())
 }

@@ -1,16 +1,17 @@
 //! `trace replay`: sends a trace to a device as it was recorded.
 
-use crate::device::Method;
-use crate::device::backing::{Access, Backing, PATIENCE};
-use crate::exit::{Exit, Failed, Outcome};
-use crate::heartbeat;
 use crate::live::figures::Figures;
 use crate::live::{self, Failure, Found, Plan};
-use crate::output::size::Size;
-use crate::output::table::Table;
-use crate::output::{Report, Style, print};
-use crate::traces::{FORMS, Reading, failed, malformed_shown, stopped_by_signals};
-use crate::volume;
+use crate::traces::{FORMS, Reading, failed, malformed_shown};
+use onefold::device::Method;
+use onefold::device::backing::{Access, Backing, PATIENCE};
+use onefold::exit::{Exit, Failed, Outcome};
+use onefold::files::stopped_by_signals;
+use onefold::heartbeat;
+use onefold::output::size::Size;
+use onefold::output::table::Table;
+use onefold::output::{Report, Style, print};
+use onefold::volume;
 use onefold_engine::memory::Accountant;
 use onefold_trace::error::TraceError;
 use onefold_trace::source::Source;
@@ -27,7 +28,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = FORMS)]
 pub struct Arguments {
-    /// Folder, or text of any form; `-` for standard input.
+    /// Folder, recording, or text of any form; `-` for standard input.
     trace: PathBuf,
     /// Block device or file to replay on: an attached volume, a disk, a loop device.
     #[arg(long, value_name = "DEVICE")]
@@ -135,7 +136,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if let Some(needed) = source.header().device_bytes.filter(|bytes| bytes.get() > backing.facts().length) {
         let (needed, length) = (Size(needed.get()), Size(backing.facts().length));
         return Err(Failed::new(Exit::State, format!("{} has {length}, the traced device had {needed}", on.display()))
-            .next("`onefold trace cut --lbn` takes what fits."));
+            .next("`onefold-lab trace cut --lbn` takes what fits."));
     }
     let plan = Plan {
         outstanding_max: outstanding,

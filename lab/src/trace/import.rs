@@ -1,21 +1,23 @@
-//! `trace import`: reads text, or another trace, into a folder of Parquet files.
+//! `trace import`: reads text, a recording, or another trace, into a folder of Parquet files.
 
-use crate::exit::Outcome;
-use crate::output::table::Table;
-use crate::output::{Report, Style, print};
-use crate::traces::{FORMS, Reading, failed, malformed_shown, stopped_by_signals};
+use crate::traces::{FORMS, Reading, failed, malformed_shown};
+use onefold::exit::Outcome;
+use onefold::files::stopped_by_signals;
+use onefold::output::table::Table;
+use onefold::output::{Report, Style, print};
 use onefold_trace::source::Tally;
 use onefold_trace::transfer;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Read a text of any form into a new folder of Parquet files
+/// Read a recording, or a text of any form, into a new folder of Parquet files
 ///
-/// Malformed lines are shown with file and line number, and counted. Nothing half-written is left behind.
+/// A recording that was cut off, because its recorder was killed, is read up to its last whole block. Malformed lines are shown with file
+/// and line number, and counted. Nothing half-written is left behind.
 #[derive(Debug, clap::Args)]
 #[command(after_help = FORMS)]
 pub struct Arguments {
-    /// Text, compressed by zstd or not; `-` for standard input.
+    /// Recording, or text, compressed by zstd or not; `-` for standard input.
     text: PathBuf,
     /// Folder to make.
     trace: PathBuf,
@@ -33,11 +35,15 @@ pub(super) struct Written {
     pub malformed_lines: u64,
     /// Lines that were understood, but are laid out otherwise than the first: an export would not give the same bytes.
     pub relaid_lines: u64,
+    /// The place at which a recording is cut off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_off_at: Option<u64>,
 }
 
 impl Written {
     pub fn new(trace: &Path, tally: &Tally, records: u64) -> Self {
-        Self { trace: trace.to_path_buf(), records, malformed_lines: tally.malformed, relaid_lines: tally.relaid }
+        let Tally { malformed, relaid, cut_off_at, .. } = *tally;
+        Self { trace: trace.to_path_buf(), records, malformed_lines: malformed, relaid_lines: relaid, cut_off_at }
     }
 }
 
@@ -51,6 +57,7 @@ impl Report for Written {
             .row("records", self.records)
             .row_if("malformed lines", some(self.malformed_lines))
             .row_if("lines laid out otherwise", some(self.relaid_lines))
+            .row_if("cut off", self.cut_off_at.map(|at| format!("at byte {at}")))
     }
 }
 

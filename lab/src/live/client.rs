@@ -2,9 +2,9 @@
 
 use super::figures::{Figures, Latencies, Sent};
 use super::plan::Plan;
-use crate::memory::pool::Pool;
-use crate::runtime::passthrough::Passthrough;
-use crate::target::{Incoming, Target, TargetInfo};
+use onefold::memory::pool::Pool;
+use onefold::runtime::passthrough::Passthrough;
+use onefold::target::{Incoming, Target, TargetInfo};
 use onefold_engine::buffer::BufferMut;
 use onefold_engine::interface::{Op, Reply, RequestId, Segment};
 use onefold_engine::memory::Part;

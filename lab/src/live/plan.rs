@@ -1,6 +1,6 @@
 //! The plan of a trace's replay on a device.
 
-use crate::device::Method;
+use onefold::device::Method;
 use std::time::Duration;
 
 /// The plan of a replay.

@@ -1,4 +1,4 @@
-//! `onefold trace analyze`: tables that are known by hand, what users see of them, and the same tables by SQL.
+//! `onefold-lab trace analyze`: tables that are known by hand, what users see of them, and the same tables by SQL.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Live replay (`onefold trace replay TRACE --on DEVICE`): a client that sends a trace's requests to a device, as they were recorded.
+//! Live replay (`onefold-lab trace replay TRACE --on DEVICE`): a client that sends a trace's requests to a device, as they were recorded.
 //!
 //! 1. Replay keeps dependencies (`trace/src/replay/rule.rs`, the same rule as in virtual time): a limited number of changes wait for their
 //!    answers, under every persistence; the next request is sent after the recorded think time since the last was sent, and not before the
@@ -14,12 +14,12 @@ mod plan;
 
 pub use plan::Plan;
 
-use crate::device;
-use crate::device::backing::Backing;
-use crate::memory::pool::Pool;
-use crate::runtime::passthrough::Passthrough;
 use client::Client;
 use figures::Figures;
+use onefold::device;
+use onefold::device::backing::Backing;
+use onefold::memory::pool::Pool;
+use onefold::runtime::passthrough::Passthrough;
 use onefold_engine::memory::Accountant;
 use onefold_trace::record::Record;
 use onefold_trace::replay::planned::{Next, PlannedRequests};

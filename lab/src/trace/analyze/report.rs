@@ -1,8 +1,8 @@
 //! The report of an analysis, as text and as JSON.
 
-use crate::output::Report;
-use crate::output::size::Size;
-use crate::output::table::Table;
+use onefold::output::Report;
+use onefold::output::size::Size;
+use onefold::output::table::Table;
 use onefold_trace::analyze::{Application, By, Sharing, Tables, published};
 use serde::Serialize;
 use std::path::PathBuf;

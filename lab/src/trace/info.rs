@@ -1,10 +1,11 @@
 //! `trace info`: shows what a trace holds.
 
-use crate::exit::Outcome;
-use crate::output::size::Size;
-use crate::output::table::Table;
-use crate::output::{Report, Style, print};
-use crate::traces::{FORMS, Reading, failed, malformed_shown, stopped_by_signals};
+use crate::traces::{FORMS, Reading, failed, malformed_shown};
+use onefold::exit::Outcome;
+use onefold::files::stopped_by_signals;
+use onefold::output::size::Size;
+use onefold::output::table::Table;
+use onefold::output::{Report, Style, print};
 use onefold_engine::units::BLOCK_BYTES;
 use onefold_trace::info::{Counter, Counts, Duplication, Info, Part, Shape};
 use onefold_trace::source::Source;
@@ -21,7 +22,7 @@ const PARTS_MAX: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = FORMS)]
 pub struct Arguments {
-    /// Folder, or text of any form; `-` for standard input.
+    /// Folder, recording, or text of any form; `-` for standard input.
     trace: PathBuf,
     #[command(flatten)]
     reading: Reading,
@@ -34,6 +35,9 @@ pub struct Arguments {
 struct TraceReport {
     trace: PathBuf,
     malformed_lines: u64,
+    /// The place at which a recording is cut off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_off_at: Option<u64>,
     #[serde(flatten)]
     info: Info,
 }
@@ -97,6 +101,7 @@ impl Report for TraceReport {
             .row("fingerprints", names)
             .row("records", info.records)
             .row_if("malformed lines", Some(self.malformed_lines).filter(|lines| *lines > 0))
+            .row_if("cut off", self.cut_off_at.map(|at| format!("at byte {at}")))
             .row("gaps", format!("{} ({} requests missing)", info.gaps, info.requests_missing))
             .row("duration", seconds(info.duration_ns))
             .row("blocks touched below", blocks(info.blocks_end))
@@ -146,7 +151,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Ok(())
     };
     let tally = source.each(&how, &mut malformed_shown(), count).map_err(wrong)?;
-    let report = TraceReport { trace: arguments.trace.clone(), malformed_lines: tally.malformed, info: counter.info(&source.header()) };
+    let report = TraceReport {
+        trace: arguments.trace.clone(),
+        malformed_lines: tally.malformed,
+        cut_off_at: tally.cut_off_at,
+        info: counter.info(&source.header()),
+    };
     print(&report, Style::of(arguments.json));
     Ok(())
 }

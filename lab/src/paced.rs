@@ -6,8 +6,9 @@
 //! 3. The thread sleeps through a wait except for its last part, which it spends looking at the clock. That part is as long as sleeps here
 //!    are too long, at most `SPIN_NS_MAX`.
 
-use super::facts::{Facts, StorePlace};
-use super::interface::{Command, Completed, Completions, Device, Sink, Slowed, Work};
+use onefold::device::backing::Facts;
+use onefold::device::slowing::Slowing;
+use onefold::device::{Command, Completed, Completions, Device, Sink, Slowed, StorePlace, Work};
 use onefold_engine::units::count;
 use onefold_trace::model::{Model, Timetable};
 use slab::Slab;
@@ -123,6 +124,19 @@ impl Paced {
     }
 }
 
+/// Slows stores to the pace of [`Model`]s.
+pub struct ByModel;
+
+impl Slowing for ByModel {
+    fn check(&self, model: &str) -> Result<(), String> {
+        Model::named(model).map(|_| ())
+    }
+
+    fn slow(&self, store: Arc<dyn Device>, model: &str) -> Result<Arc<dyn Device>, String> {
+        Ok(Paced::new(store, Model::named(model)?))
+    }
+}
+
 impl Device for Paced {
     fn facts(&self) -> &Facts {
         self.inner.facts()
@@ -227,7 +241,7 @@ impl Shared {
     }
 
     fn run(&self) {
-        let _guard = crate::abort::AbortOnPanic;
+        let _guard = onefold::abort::AbortOnPanic;
         // By default the kernel lets a sleep last 50 us longer, to wake for several things at once.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let mut early_ns = SPIN_NS_MAX / 4;

@@ -1,24 +1,16 @@
-//! The common parts of commands on traces, in `onefold` and in `onefold-lab`: the options for reading a trace, and the messages where it
-//! cannot be read.
+//! The common parts of commands on traces: the options for reading a trace, and the messages where it cannot be read.
 
-use crate::exit::{Exit, Failed, Outcome};
-use crate::output::complain;
+use onefold::exit::{Exit, Failed};
+use onefold::files::{first_shown, of_io};
 use onefold_trace::error::TraceError;
 use onefold_trace::folder::FolderError;
-use onefold_trace::scan::ScanError;
+use onefold_trace::recording::RecordingError;
 use onefold_trace::source::ReadOptions;
 use onefold_trace::text::blkparse::Action;
 use onefold_trace::text::detect::FormName;
 use onefold_trace::text::{Malformed, ReadError};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::fmt::Display;
-use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// The number of malformed lines, or of things that could not be read, that are shown; further ones are only counted.
-const SHOWN_MAX: u64 = 20;
 
 /// The description of the forms, in `--help`.
 pub const FORMS: &str = "\
@@ -31,8 +23,8 @@ Forms of text:
   csv        comma-separated values; the first line names the columns: time_ns, op, offset and length have to be
              there, fua, pid, process, stream, flags, device, note, file, cgroup, fingerprints and compressed may be
 
-A trace is a folder of Parquet files that `onefold trace import` makes, or a text of one of these forms, compressed
-by zstd or not; `-` is standard input.";
+A trace is a folder of Parquet files that `onefold-lab trace import` makes, a recording of `onefold trace record`,
+or a text of one of these forms, compressed by zstd or not; `-` is standard input.";
 
 /// The options for reading a trace.
 #[derive(Debug, clap::Args)]
@@ -43,7 +35,8 @@ pub struct Reading {
     /// Events of blkparse that count as requests: Q, queued; D, issued; C, completed.
     #[arg(long, value_name = "LETTER", value_parser = parse_action, default_value = "Q")]
     action: Action,
-    /// Take everything that can be read, however many lines are malformed. Without it more than 1 % are refused.
+    /// Take everything that can be read, however many lines are malformed, and what lies before damage in a recording. Without it more than
+    /// 1 % and damage are refused.
     #[arg(long)]
     pub lenient: bool,
 }
@@ -60,37 +53,9 @@ impl Reading {
     }
 }
 
-/// Returns a flag that a signal sets, by which the user ends the command: half-written output is then removed. A second signal ends the
-/// process at once, which may wait for its input.
-///
-/// # Errors
-/// When the system refuses to watch signals.
-pub fn stopped_by_signals() -> Outcome<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|e| Failed::system("cannot watch for signals", e))?;
-    }
-    Ok(stop)
-}
-
 /// Returns a function that shows the first malformed lines as they come.
 pub fn malformed_shown() -> impl FnMut(&Malformed) {
     first_shown("", "more lines are malformed; they are counted only")
-}
-
-/// Returns a function that shows the first things that it gets, and then once that there are more.
-pub fn first_shown<T: Display>(prefix: &'static str, more: &'static str) -> impl FnMut(&T) {
-    let mut shown = 0;
-    move |what| {
-        shown += 1;
-        match shown {
-            ..=SHOWN_MAX => complain(format_args!("{prefix}{what}")),
-            n if n == SHOWN_MAX + 1 => complain(more),
-            _ => {}
-        }
-    }
 }
 
 /// Returns the failure of a command whose user named `from`.
@@ -100,15 +65,24 @@ pub fn failed(error: TraceError, from: &Path) -> Failed {
     match error {
         TraceError::Io { source, .. }
         | TraceError::Folder(FolderError::Io { source, .. })
+        | TraceError::Recording(RecordingError::Io { source, .. })
         | TraceError::Text(ReadError::Io { source, .. }) => Failed::new(of_io(&source), message),
-        TraceError::Exists { .. } | TraceError::Folder(FolderError::Exists { .. }) => {
+        TraceError::Exists { .. }
+        | TraceError::Folder(FolderError::Exists { .. })
+        | TraceError::Recording(RecordingError::Exists { .. }) => {
             Failed::new(Exit::Refused, message).next("Give another name, or remove what is there.")
         }
         TraceError::UnknownForm { .. } => {
-            Failed::new(Exit::Damaged, message).next("`--form` says which one it has; `onefold trace import --help` lists them.")
+            Failed::new(Exit::Damaged, message).next("`--form` says which one it has; `onefold-lab trace import --help` lists them.")
         }
         TraceError::Malformed { .. } => {
             Failed::new(Exit::Damaged, message).next("`--form` if it has another form; `--lenient` takes the other lines all the same.")
+        }
+        TraceError::Recording(RecordingError::Damaged { .. }) => {
+            Failed::new(Exit::Damaged, message).next("`--lenient` takes what lies before the damage.")
+        }
+        TraceError::Recording(RecordingError::NotARecording { .. }) => {
+            Failed::new(Exit::Damaged, message).next("Name a file that `onefold trace record` has made.")
         }
         TraceError::Folder(_) | TraceError::Text(ReadError::Malformed(_)) => {
             Failed::new(Exit::Damaged, message).next(format!("Import it again, if {} was imported from somewhere.", from.display()))
@@ -118,7 +92,7 @@ pub fn failed(error: TraceError, from: &Path) -> Failed {
             Failed::new(Exit::Usage, message).next("`--form csv` takes everything; `--lenient` leaves out what does not fit.")
         }
         TraceError::NothingTaken { .. } => {
-            Failed::new(Exit::Usage, message).next("`onefold trace info` shows its phases, its streams and how long it is.")
+            Failed::new(Exit::Usage, message).next("`onefold-lab trace info` shows its phases, its streams and how long it is.")
         }
         TraceError::Shortfall(_) => Failed::new(Exit::Usage, message),
         TraceError::Interrupted => Failed::new(Exit::System, "interrupted; nothing was left behind"),
@@ -130,25 +104,4 @@ pub fn failed(error: TraceError, from: &Path) -> Failed {
 pub fn failed_over(error: TraceError, from: &Path) -> Failed {
     let failed = failed(error, from);
     if failed.exit == Exit::Refused { failed.next("Give another name, or `--force` to replace the file.") } else { failed }
-}
-
-/// Returns the failure of a command that reads files.
-#[must_use]
-pub fn unscanned(error: ScanError) -> Failed {
-    let message = error.to_string();
-    match error {
-        ScanError::Io { source, .. } => Failed::new(of_io(&source), message),
-        ScanError::NotScannable { .. } => Failed::new(Exit::Usage, message).next("Name a file, a directory or a block device."),
-        ScanError::Interrupted => Failed::new(Exit::System, "interrupted; nothing was left behind"),
-    }
-}
-
-/// Returns the kind of a failure of the file system.
-#[must_use]
-pub fn of_io(error: &io::Error) -> Exit {
-    match error.kind() {
-        io::ErrorKind::NotFound => Exit::NotFound,
-        io::ErrorKind::PermissionDenied => Exit::NotPermitted,
-        _ => Exit::System,
-    }
 }

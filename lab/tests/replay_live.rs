@@ -1,4 +1,4 @@
-//! `onefold trace replay --on` and `onefold attach --device-model` from a user's view.
+//! `onefold-lab trace replay --on` and `onefold-lab attach --device-model` from a user's view.
 
 mod common;
 
@@ -78,9 +78,9 @@ fn a_file_system_is_not_replayed_over() {
 #[test]
 fn a_slowed_store_says_so_and_is_slow_below_a_volume_and_below_nothing() {
     let home = Home::new();
+    home.expect(0, &["create", "disk", "--size", "32M"]);
     let (_, complaint) = home.expect(2, &["attach", "disk", "--device-model", "floppy"]);
     assert!(complaint.contains("tablet"), "{complaint}");
-    home.expect(0, &["create", "disk", "--size", "32M"]);
     for kind in [&["--nbd"][..], &["--nbd", "--passthrough"]] {
         let began = Instant::now();
         home.expect(0, &[&["attach", "disk", "--device-model", "tablet"], kind].concat());

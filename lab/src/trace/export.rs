@@ -1,9 +1,10 @@
 //! `trace export`: writes a trace as text.
 
-use crate::exit::Outcome;
-use crate::output::table::Table;
-use crate::output::{Report, Style, complain, print};
-use crate::traces::{FORMS, Reading, failed_over, malformed_shown, stopped_by_signals};
+use crate::traces::{FORMS, Reading, failed_over, malformed_shown};
+use onefold::exit::Outcome;
+use onefold::files::stopped_by_signals;
+use onefold::output::table::Table;
+use onefold::output::{Report, Style, complain, print};
 use onefold_trace::text::detect::FormName;
 use onefold_trace::transfer::{self, STDOUT};
 use serde::Serialize;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = FORMS)]
 pub struct Arguments {
-    /// Folder, or text of any form; `-` for standard input.
+    /// Folder, recording, or text of any form; `-` for standard input.
     trace: PathBuf,
     /// File to make, compressed by zstd where its name ends with .zst; `-` for standard output.
     text: PathBuf,
@@ -77,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.text != Path::new(STDOUT) {
         print(&report, Style::of(arguments.json));
     } else if report.left_out > 0 {
-        complain(format_args!("onefold: {} records were left out", report.left_out));
+        complain(format_args!("onefold-lab: {} records were left out", report.left_out));
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! The page of an analysis: both tables, with pictures. It uses no script, style sheet or image from anywhere else.
 
 use super::report::{AnalysisReport, HEADS, characteristics, mib, number, percent};
-use crate::output::charts::{Bar, DrawError, bars, map};
-use crate::output::html::{document, table};
+use onefold::output::charts::{Bar, DrawError, bars, map};
+use onefold::output::html::{document, table};
 use onefold_trace::analyze::{Application, Sharing};
 use std::fmt::Write as _;
 

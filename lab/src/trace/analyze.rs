@@ -3,11 +3,12 @@
 mod page;
 mod report;
 
-use crate::exit::{Exit, Failed, Outcome};
-use crate::output::size::Size;
-use crate::output::{Style, print};
-use crate::pages::PageOption;
-use crate::traces::{FORMS, Reading, failed, malformed_shown, stopped_by_signals};
+use crate::traces::{FORMS, Reading, failed, malformed_shown};
+use onefold::exit::{Exit, Failed, Outcome};
+use onefold::files::stopped_by_signals;
+use onefold::output::size::Size;
+use onefold::output::{Style, print};
+use onefold::pages::PageOption;
 use onefold_trace::analyze::{Analysis, By, MEMORY_BYTES_MIN};
 use onefold_trace::error::TraceError;
 use onefold_trace::source::{ReadOptions, Source};
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = FORMS)]
 pub struct Arguments {
-    /// Folders, or texts of any form; `-` for standard input.
+    /// Folders, recordings, or texts of any form; `-` for standard input.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Division into applications: trace, one for each trace, named like it; process; stream; file; cgroup; or phase, from one mark to the

@@ -1,9 +1,10 @@
 //! `trace cut`: makes a trace of a part of a trace.
 
 use super::import::Written;
-use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Style, print};
-use crate::traces::{Reading, failed, malformed_shown, stopped_by_signals};
+use crate::traces::{Reading, failed, malformed_shown};
+use onefold::exit::{Exit, Failed, Outcome};
+use onefold::files::stopped_by_signals;
+use onefold::output::{Style, print};
 use onefold_trace::cut::{Cut, Cutter};
 use onefold_trace::source::Source;
 use onefold_trace::transfer;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 /// begins at time 0.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Folder, or text of any form; `-` for standard input.
+    /// Folder, recording, or text of any form; `-` for standard input.
     trace: PathBuf,
     /// Folder to make.
     part: PathBuf,
@@ -78,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         phase: arguments.phase.clone(),
     };
     if cut == Cut::default() {
-        let next = "Give at least one of `--time`, `--stream`, `--lbn` and `--phase`; `onefold trace import` takes all of it.";
+        let next = "Give at least one of `--time`, `--stream`, `--lbn` and `--phase`; `onefold-lab trace import` takes all of it.";
         return Err(Failed::new(Exit::Usage, "nothing says which part is wanted").next(next));
     }
     let stop = stopped_by_signals()?;
