@@ -47,6 +47,15 @@ pub fn panic_calls(tree: &Tree) -> Found {
     each(tree, |source| source.tokens.windows(3).filter_map(call))
 }
 
+/// Parameters by which a function may change the pool and the volume.
+pub fn takes_all_parts(tree: &Tree) -> Found {
+    let takes = |window: &[Token]| {
+        let texts: Vec<&str> = window.iter().map(|token| &*token.text).collect();
+        (texts == [":", "&", "mut", "Parts"]).then(|| (window[0].line, "&mut Parts".to_owned()))
+    };
+    each(tree, |source| source.tokens.windows(4).filter_map(takes))
+}
+
 /// Functions that are too long.
 pub fn long_functions(tree: &Tree) -> Found {
     each(tree, |source| {

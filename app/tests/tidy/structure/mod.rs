@@ -61,6 +61,7 @@ const ENGINE: &[Measure] = &[
     measure("imports that go up", 0, 0, "let the upper layer call the lower one", |tree| imports_up(tree, ENGINE_LAYERS)),
     measure("expect, unwrap, unreachable", 60, 60, "keep the data in the variant of an enum that has it", measures::panic_calls),
     measure("fields assigned from outside their module", 0, 0, "give its owner a method for it", assigned::from_outside),
+    measure("functions that take all parts to change them", 37, 37, "take the pool, or the parts that it uses", measures::takes_all_parts),
     measure("files that know which scheme runs", 0, 0, "ask by the interface that all schemes have", measures::scheme_names),
     measure("long functions", 0, 0, "name its steps", measures::long_functions),
     measure("long lines", 0, 0, "break it", measures::long_lines),

@@ -264,3 +264,10 @@ fn structure_complains_of_more_and_of_less_than_the_limit() {
     assert_eq!((says(1, 2, 2), says(0, 0, 0)), (String::new(), String::new()));
     assert!(says(1, 0, 0).contains("0 is the limit"));
 }
+
+#[test]
+fn structure_counts_functions_that_take_all_parts_to_change_them() {
+    let count = |text: &str| measures::takes_all_parts(&tree(&[("engine/src/a.rs", text), ("engine/src/lib.rs", "mod a;")])).number;
+    assert_eq!(count("fn f(parts: &mut Parts, n: u64) {} fn g(&mut self, parts: &mut Parts) {}"), 2);
+    assert_eq!(count("fn f(parts: &Parts, pool: &mut Pool) { g(&mut parts.pool) }"), 0);
+}
