@@ -2,7 +2,7 @@
 //!
 //! 1. A policy is advice: a wrong, late or missing one costs duplicates or units, never data.
 //! 2. A block belongs to a stream: who it comes from. Blocks of which that is not known are a stream, too.
-//! 3. A request brings one for each of its blocks. What holds for a block in the end, `Store::policy_of` says, and nobody else.
+//! 3. A request brings one for each of its blocks. What holds for a block in the end, `Medium::policy_of` says, and nobody else.
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ use crate::interface::{Class, IoFailure, Notice};
 use crate::io::Stage;
 use crate::io::{Io, IoFor};
 use crate::ledger::Ledger;
-use crate::units::{BLOCK_SIZE, Pbn};
+use crate::units::{BLOCK_SIZE, Bytes, Pbn};
 
 /// The pairs of copies, which updates write in turn.
 const PAIRS: u8 = 2;
@@ -24,15 +24,14 @@ const PAIRS: u8 = 2;
 impl Pool {
     /// Begins an update.
     pub fn write_superblock(&mut self) {
-        let places = copies(self.medium.superblock.geometry.device_bytes);
-        self.medium.begin_update(&self.io, self.space.newest());
-        self.io.read(IoFor::SuperblockRead, places[0], FRONT_COPIES, false, Class::Superblock);
+        let front = self.medium.begin_update(&self.io, self.space.newest());
+        self.io.read(IoFor::SuperblockRead, front, FRONT_COPIES, false, Class::Superblock);
     }
 }
 
 impl Medium {
-    /// Composes the next update, for an engine that has last allocated this block.
-    fn begin_update(&mut self, io: &Io, newest: Pbn) {
+    /// Composes the next update, for an engine that has last allocated this block. Returns where the front copies begin.
+    fn begin_update(&mut self, io: &Io, newest: Pbn) -> Bytes {
         debug_assert!(!self.is_busy, "superblock updates go one at a time");
         self.is_busy = true;
         let found = &self.superblock.lifetime;
@@ -47,6 +46,7 @@ impl Medium {
             self.superblock.encode(copy, buffer.block_mut(0));
             self.updates.due.push((places[copy], buffer.freeze().slice(0, 1)));
         }
+        places[0]
     }
 
     /// Notes that the update is durable.
